@@ -140,7 +140,7 @@ Task<Status> ServerEviction::carry_out(Eviction& eviction, const PrepareRequest&
   });
   if (status && rule_holds(Rule::durable_prepare)) status = co_await state_.sync->sync(begun);
   if (status) status = state_.control.prepare(request.id, request.next_height, made.versions);
-  for (const auto& write : made.writes) state_.control.give_back(write.bucket_version);
+  for (const auto& write : made.writes) state_.control.numbers().give_back(write.bucket_version);
   co_return status;
 }
 
@@ -155,7 +155,8 @@ void ServerEviction::add_version(NewVersions& to, BucketIndex bucket,
   const BucketVersionRef present = *state_.control.bucket(bucket, state_.control.tree_version());
   const bool in_place = !rule_holds(Rule::copy_on_write) && present.bucket_version != 0;
   const BucketVersionNumber bucket_version =
-      in_place ? state_.control.reuse(present.bucket_version) : state_.control.allocate();
+      in_place ? state_.control.numbers().use(present.bucket_version)
+               : state_.control.numbers().allocate();
   to.writes.push_back({bucket_version, bucket, std::move(content)});
   to.versions.emplace_back(bucket,
                            BucketVersionRef{bucket_version, state_.params().bucket_size, to.stamp});
@@ -356,7 +357,7 @@ void ServerEviction::cancel(const Error& why) {
 
 /// Drops bucket versions out of use from the cache, where those of the tree's top would stay long.
 void ServerEviction::forget_freed() {
-  for (const BucketVersionNumber bucket_version : state_.control.take_freed())
+  for (const BucketVersionNumber bucket_version : state_.control.numbers().take_freed())
     state_.bucket_store->forget(bucket_version);
 }
 

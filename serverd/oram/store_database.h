@@ -2,6 +2,10 @@
 // version, and the prepared eviction. Kept in memory as a table, and durably in SQLite
 // (control.db).
 //
+// Control is wide because it is the whole interface to what a server must not forget: each method
+// is one step of the protocol, durable when it returns. The rows are in ControlTables, the tree in
+// BucketTable, the numbers in use in VersionNumbers.
+//
 // One thread at a time. Every change is durable when the method returns. Tests know each change as
 // a step of the disk by its name (Disk::step): tables, create, adopt (a re-enrolment), rejoin,
 // shares, session, attempt, prepared, flip (the installation of an eviction), discard, revert.
@@ -11,13 +15,15 @@
 #include <optional>
 #include <set>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "oramcore/db/sqlite.h"
 #include "oramcore/protocol/repair_messages.h"
 #include "oramcore/protocol/store_size.h"
-#include "serverd/oram/store_sums.h"
+#include "serverd/oram/bucket_table.h"
+#include "serverd/oram/control_tables.h"
+#include "serverd/oram/taken_up.h"
+#include "serverd/oram/version_numbers.h"
 #include "serverd/store/bucket_store.h"
 
 namespace s3oram {
@@ -41,13 +47,13 @@ class Control {
   static Result<Control> open(const std::filesystem::path& file, Disk& disk = system_disk());
 
   /// Database::still_there().
-  Status still_there() const { return database_.still_there(); }
+  Status still_there() const { return tables_.database().still_there(); }
   /// Closes the database as it is; nothing can be changed any more.
-  void abandon() { database_.abandon(); }
+  void abandon() { tables_.database().abandon(); }
 
   const std::optional<VolumeDescription>& volume() const { return volume_; }
   /// Whether bucket versions have stamps, and slots an owner: not in stores of format 2.
-  bool has_stamps() const { return has_stamps_; }
+  bool has_stamps() const { return tables_.has_stamps(); }
   /// Whether the shares of the buckets are being repaired, so that missing ones are no sign of a
   /// wrong file. True from a re-enrolment on.
   bool shares_are_lost() const { return shares_are_lost_; }
@@ -72,7 +78,7 @@ class Control {
   const std::set<BucketIndex>& missing() const { return missing_; }
   Status found(const std::set<BucketIndex>& buckets);
   /// Returns the buckets of the present tree version that are not empty, ascending.
-  BucketVersions layout() const;
+  BucketVersions layout() const { return tree_.filled(); }
   /// Returns the buckets that the last eviction wrote; empty if there was none, or if a version
   /// without this record installed it.
   const std::vector<BucketIndex>& newest_buckets() const { return newest_; }
@@ -80,41 +86,32 @@ class Control {
 
   /// Returns the bucket in a tree version: the present one, or the one before until it is released.
   Result<BucketVersionRef> bucket(BucketIndex bucket, std::uint64_t tree_version) const;
-  unsigned height() const { return height_; }
+  unsigned height() const { return tree_.height(); }
   /// What is prepared, in no order.
-  const BucketVersions& prepared_versions() const { return prepared_versions_.versions; }
+  const BucketVersions& prepared_versions() const { return prepared_version_.versions; }
   /// Once what is prepared is committed.
-  unsigned next_height() const { return prepared_ ? prepared_versions_.next_height : height_; }
+  unsigned next_height() const { return prepared_ ? prepared_version_.height : height(); }
   /// Whether the database has its ballast, so that there is room for more than deletions.
   bool find_ballast() {
-    database_.restore_ballast();
-    return database_.has_ballast();
+    tables_.database().restore_ballast();
+    return tables_.database().has_ballast();
   }
   /// Whether it will also do for a tree that grows to this height: the commit then writes a row for
   /// each of its leaves.
-  bool find_ballast(unsigned height) {
+  bool find_ballast(unsigned for_height) {
     constexpr std::uint64_t kFlipBytes = 128;  // for each leaf, in the log and the database
-    return find_ballast() && (height <= height_ || database_.enlarge_ballast(kFlipBytes << height));
+    return find_ballast() &&
+           (for_height <= height() || tables_.database().enlarge_ballast(kFlipBytes << for_height));
   }
   /// Returns how many bucket versions a tree of this height can use at once: those of its buckets
   /// (after matrix evictions half of the inner ones are empty) and of the stash part, and those
   /// that an eviction prepares and replaces.
-  std::uint64_t bucket_versions_needed(unsigned height) const {
-    return s3oram::bucket_versions_needed(volume_->params, height);
+  std::uint64_t bucket_versions_needed(unsigned for_height) const {
+    return s3oram::bucket_versions_needed(volume_->params, for_height);
   }
 
-  /// Reserves a number that nothing uses, until it is given back. A prepared eviction that refers
-  /// to it by then keeps it.
-  BucketVersionNumber allocate();
-  void give_back(BucketVersionNumber bucket_version);
-  /// Reserves the same number once more (which copy-on-write otherwise avoids).
-  BucketVersionNumber reuse(BucketVersionNumber bucket_version) {
-    use(bucket_version);
-    return bucket_version;
-  }
-
-  /// Returns the numbers that went out of use since the last call. (Some may be in use again.)
-  std::vector<BucketVersionNumber> take_freed() { return std::exchange(freed_, {}); }
+  /// The numbers of bucket versions, which callers reserve for what they prepare.
+  VersionNumbers& numbers() { return numbers_; }
 
   /// Records, until the next commit, that an attempt was begun or must not begin any more.
   Status attempt(const EvictionId& id);
@@ -136,97 +133,49 @@ class Control {
   void release();
 
  private:
-  struct PreparedVersions {
-    unsigned next_height = 0;
-    BucketVersions versions;
-  };
-  /// The parts received so far of a tree version to take up.
-  struct TakenUp {
-    Session session;
-    std::uint64_t tree_version = 0;
-    std::vector<BucketShape> buckets;
-  };
   Status load();
-  /// Whether there is a volume.
-  Result<bool> load_volume();
-  /// Calls each(bucket, ref) for the rows of a table of buckets, and counts their versions as used.
-  template <class Each>
-  Status load_versions(std::string_view table, Each each);
+  /// Loads a table of buckets, and counts their versions as used.
+  Result<BucketVersions> load_versions(std::string_view table);
   Status load_prepared();
-  Status load_attempts();
   /// Compares the loaded rows with the stored sums. Adds sums to a store without them.
   Status check_sums();
-  Status load_lost_shares();
-  Status load_newest();
-  Status put_newest(const BucketVersions& versions);
-  Status put_lost_shares(bool lost);
-  Status load_missing();
-  /// Stores which buckets are missing now. In a transaction.
-  Status put_missing(const std::set<BucketIndex>& missing);
   /// The missing buckets once these changes are made.
   std::set<BucketIndex> missing_after(const BucketVersions& changes) const;
-  Status make_tables();
-  std::int64_t format() const;
-  /// Adds a part. Returns whether it was the last.
-  Result<bool> gather(const ReenrolRequest& part);
-  Status add_part(const ReenrolRequest& part);
   /// Takes up what was gathered. The buckets of this store count as lost, or by their stamps.
   enum class Content { lost, by_stamps };
   Status take_up(const ReenrolRequest& last, Content content);
-  std::optional<BucketVersionNumber> version_here(const BucketShape& bucket) const;
-  Status put_volume(const VolumeDescription& volume, const Session& session,
-                    std::uint64_t tree_version, unsigned height);
-  /// Loads everything again, after put_volume() has made the content of memory obsolete.
+  /// The bucket versions that were gathered, with the numbers of those that are here already.
+  struct Numbered {
+    BucketVersions versions;
+    std::set<BucketIndex> missing;
+  };
+  Numbered number_taken_up(Content content) const;
+  /// Loads everything again, after ControlTables::put_volume() has made the content of memory
+  /// obsolete.
   Status load_again();
-  /// Writes all of these into a table of buckets.
-  Status put_buckets(std::string_view table, const BucketVersions& versions);
-  Status write_buckets(const BucketVersions& changes);
-  BucketVersions changes_of_commit() const;
   /// Keeps what a commit changes, for revert(). To be called in its transaction.
   Status put_former(const BucketVersions& changes);
-  struct Former {
-    unsigned height = 0;
-    BucketVersions versions;
-  };
   /// What put_former() kept at the commit of this attempt; std::nullopt if it is another one's.
-  Result<std::optional<Former>> load_former(const EvictionId& id);
+  Result<std::optional<OtherVersion>> load_former(const EvictionId& id);
   /// Gives each of the buckets this version.
   void replace(const BucketVersions& versions);
-  void use(BucketVersionNumber bucket_version);
-  void unuse(BucketVersionNumber bucket_version);
-  std::size_t bucket_slots() const { return bucket_count(height_) + 1; }
-  bool possible(BucketIndex bucket) const {
-    return bucket >= kStashBucket ? bucket - kStashBucket < stash_.size()
-                                  : bucket > kRoot && bucket < buckets_.size();
-  }
-  BucketVersionRef& present(BucketIndex bucket) {
-    return bucket >= kStashBucket ? stash_[bucket - kStashBucket] : buckets_[bucket];
-  }
-  /// A bound: more than three versions of the whole tree are never in use at once.
-  std::int64_t most_bucket_versions() const {
-    return 3 * static_cast<std::int64_t>(bucket_slots() + stash_.size());
-  }
 
-  Database database_;
+  ControlTables tables_;
   ControlSums sums_;  // of the stored rows
   std::optional<VolumeDescription> volume_;
-  bool has_stamps_ = true, shares_are_lost_ = false;
+  bool shares_are_lost_ = false;
   Session session_;
   std::uint64_t tree_version_ = 0;
-  unsigned height_ = 0;
-  std::vector<BucketVersionRef> buckets_;  // by BucketIndex
-  std::vector<BucketVersionRef> stash_;    // by BucketIndex from kStashBucket on
+  BucketTable tree_;
   std::optional<EvictionId> prepared_;
-  PreparedVersions prepared_versions_;
+  OtherVersion prepared_version_;
   TakenUp taken_up_;
   std::set<BucketIndex> missing_;
   std::vector<BucketIndex> newest_;
   std::set<EvictionId> attempts_;
   bool has_former_ = false;
   std::unordered_map<BucketIndex, BucketVersionRef> former_;  // in the version before; differences
-  std::vector<std::uint32_t> users_;                          // of each bucket version
-  std::set<BucketVersionNumber> free_;
-  std::vector<BucketVersionNumber> freed_;
+  VersionNumbers numbers_;
 };
 
 }  // namespace s3oram

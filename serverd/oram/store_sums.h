@@ -9,17 +9,12 @@
 
 #include <cstdint>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include "oramcore/db/sqlite.h"
 #include "oramcore/protocol/messages.h"
-#include "serverd/store/bucket_store.h"
+#include "serverd/oram/bucket_table.h"
 
 namespace s3oram {
-
-/// New versions of some buckets.
-using BucketVersions = std::vector<std::pair<BucketIndex, BucketVersionRef>>;
 
 /// The sum of each table, 0 for an empty one. `prepared` covers `prepared` and `prepared_buckets`.
 struct ControlSums {

@@ -12,28 +12,19 @@
 #include "oramcore/protocol/store_size.h"
 
 namespace s3oram::ring {
+
 Server::Server(Control control, std::filesystem::path store, Party self,
                const ServerEnvironment& environment)
-    : control_(std::move(control)),
-      directory_(std::move(store)),
-      self_(self),
-      executor_(environment.executor),
-      pool_(environment.pool),
-      background_(environment.background),
-      readers_(environment.readers),
-      clock_(environment.clock),
-      disk_(environment.disk),
-      transport_(environment.transport),
-      cache_bytes_(environment.cache_bytes),
-      metrics_(environment.metrics),
+    : state_(std::move(control), std::move(store), self, environment),
       record_(environment.record),
-      log_patience_(clock_),
-      care_(executor_, self_, directory_, disk_,
-            {.still_there = [this] { return still_there(); },
-             .stop = [this](const Error&) { open_ = false; },
+      store_(state_),
+      accesses_(state_, store_, record_),
+      rewrites_(state_, store_, record_),
+      care_(state_.executor, self, state_.directory, state_.disk,
+            {.still_there = [this] { return store_.still_there(); },
+             .stop = [this](const Error&) { state_.open = false; },
              .quiet = [this] { return quiet(); },
-             .reopen = [this] { return reopen(); }}),
-      rpc_(executor_, clock_, environment.random, environment.transport) {}
+             .reopen = [this] { return reopen(); }}) {}
 
 Result<std::unique_ptr<ShareServer>> Server::open(const std::filesystem::path& store, Party self,
                                                   const ServerEnvironment& environment) {
@@ -51,50 +42,50 @@ Result<std::unique_ptr<ShareServer>> Server::open(Control control,
 
 Status Server::start() {
   // (Another scheme's volume that nobody has used makes room for this one.)
-  const auto& volume = control_.volume();
+  const auto& volume = state_.control.volume();
   if (volume && (volume->params.is_ring() || is_used())) {
-    if (!volume->params.is_ring() || volume->server != self_)
+    if (!volume->params.is_ring() || volume->server != state_.self)
       return fail(Errc::wrong_volume, "store {} is not of server {} of a ring volume",
-                  directory_.string(), self_);
+                  state_.directory.string(), state_.self);
     Status opened = open_store();
     if (!opened && opened.error().code != Errc::wrong_volume) return opened;
     if (!opened) care_.fall_ill(opened.error());
   }
-  rpc_.serve([this](Party from, std::uint16_t type, Payload request) {
+  state_.rpc.serve([this](Party from, std::uint16_t type, Payload request) {
     return handle(from, static_cast<MessageType>(type), std::move(request));
   });
   return {};
 }
 
 Task<Status> Server::stop() {
-  rpc_.stop();
-  open_ = false;
+  state_.rpc.stop();
+  state_.open = false;
   while (running_ > 0) co_await idle_.wait();
   co_await care_.ended();
-  if (!bucket_store_) co_return Status{};
-  co_return co_await sync_->sync(sync_->begin());
+  if (!state_.bucket_store) co_return Status{};
+  co_return co_await state_.sync->sync(state_.sync->begin());
 }
 
 void Server::set_cache_bytes(std::size_t bytes) {
-  cache_bytes_ = bytes;
-  if (bucket_store_) bucket_store_->set_cache_bytes(bytes);
+  state_.cache_bytes = bytes;
+  if (state_.bucket_store) state_.bucket_store->set_cache_bytes(bytes);
 }
 
 void Server::gauge() {
-  metrics_.traffic_with(kClient, transport_.traffic(kClient));
-  metrics_.tree_height.set(control_.volume() ? control_.height() : 0);
+  state_.metrics.traffic_with(kClient, state_.transport.traffic(kClient));
+  state_.metrics.tree_height.set(state_.control.volume() ? state_.control.height() : 0);
   struct stat slots {};
-  if (::stat((directory_ / kSlots).c_str(), &slots) == 0)
-    metrics_.store_bytes.set(static_cast<double>(slots.st_blocks) * 512);
+  if (::stat((state_.directory / RingStore::kSlots).c_str(), &slots) == 0)
+    state_.metrics.store_bytes.set(static_cast<double>(slots.st_blocks) * 512);
   struct statvfs disk {};
-  if (::statvfs(directory_.c_str(), &disk) == 0)
-    metrics_.free_bytes.set(static_cast<double>(disk.f_bavail) *
-                            static_cast<double>(disk.f_frsize));
+  if (::statvfs(state_.directory.c_str(), &disk) == 0)
+    state_.metrics.free_bytes.set(static_cast<double>(disk.f_bavail) *
+                                  static_cast<double>(disk.f_frsize));
 }
 
 Task<Result<Bytes>> Server::handle(Party from, MessageType type, Payload request) {
   ++running_;
-  const Duration begun = clock_.now();
+  const Duration begun = state_.clock.now();
   Result<Bytes> answer;
   if (from != kClient)
     answer = fail(Errc::bad_request, "only the client may ask this");
@@ -103,7 +94,7 @@ Task<Result<Bytes>> Server::handle(Party from, MessageType type, Payload request
   else
     answer = co_await dispatch(type, std::move(request));
   if (!answer && answer.error().code == Errc::damaged_vault) care_.fall_ill(answer.error());
-  metrics_.handled(type, clock_.now() - begun, answer.has_value());
+  state_.metrics.handled(type, state_.clock.now() - begun, answer.has_value());
   if (--running_ == 0) idle_.notify_all();
   co_return answer;
 }
@@ -125,81 +116,84 @@ Task<Result<Bytes>> Server::dispatch(MessageType type, Payload request) {
     case MessageType::open:
       co_return co_await open_session(std::move(request));
     case MessageType::retrieve:
-      co_return co_await in_session(std::move(request), &Server::retrieve);
+      co_return co_await in_session(std::move(request), accesses_, &RingAccesses::retrieve);
     case MessageType::write_root:
-      co_return co_await in_session(std::move(request), &Server::write_log);
+      co_return co_await in_session(std::move(request), accesses_, &RingAccesses::write_log);
     case MessageType::read_log:
-      co_return co_await in_session(std::move(request), &Server::read_log);
+      co_return co_await in_session(std::move(request), accesses_, &RingAccesses::read_log);
     case MessageType::layout:
-      co_return co_await in_session(std::move(request), &Server::layout);
+      co_return co_await in_session(std::move(request), accesses_, &RingAccesses::layout);
     case MessageType::fetch_rows:
-      co_return co_await in_session(std::move(request), &Server::fetch_rows);
+      co_return co_await in_session(std::move(request), rewrites_, &RingRewrites::fetch_rows);
     case MessageType::check:
-      co_return co_await in_session(std::move(request), &Server::check);
+      co_return co_await in_session(std::move(request), rewrites_, &RingRewrites::check);
     case MessageType::store_rows:
-      co_return co_await in_session(std::move(request), &Server::store_rows);
+      co_return co_await in_session(std::move(request), rewrites_, &RingRewrites::store_rows);
     case MessageType::prepare:
-      co_return co_await in_session(std::move(request), &Server::prepare);
+      co_return co_await in_session(std::move(request), rewrites_, &RingRewrites::prepare);
     case MessageType::commit:
-      co_return co_await in_session(std::move(request), &Server::commit);
+      co_return co_await in_session(std::move(request), rewrites_, &RingRewrites::commit);
     case MessageType::discard:
-      co_return co_await in_session(std::move(request), &Server::discard);
+      co_return co_await in_session(std::move(request), rewrites_, &RingRewrites::discard);
     case MessageType::release:
-      co_return co_await in_session(std::move(request), &Server::release);
+      co_return co_await in_session(std::move(request), rewrites_, &RingRewrites::release);
     case MessageType::reserve:
-      co_return co_await in_session(std::move(request), &Server::reserve);
+      co_return co_await in_session(std::move(request), rewrites_, &RingRewrites::reserve);
     default:
       co_return fail(Errc::bad_request, "unknown request {}", static_cast<int>(type));
   }
 }
 
 Result<Bytes> Server::traffic() const {
-  const Traffic counted = transport_.traffic(kClient);
+  const Traffic counted = state_.transport.traffic(kClient);
   return encode(TrafficAnswer{{{kClient, counted.bytes_sent, counted.bytes_received}}});
 }
 
 Result<Bytes> Server::room() {
-  if (!bucket_store_) return fail(Errc::wrong_volume, "server {} holds no volume", self_);
-  const std::uint64_t possible = bucket_store_->possible_bucket_versions();
-  unsigned height = control_.height();
-  if (control_.find_ballast())
-    while (height < kMaxHeight && control_.bucket_versions_needed(height + 1) <= possible) ++height;
+  if (!state_.bucket_store)
+    return fail(Errc::wrong_volume, "server {} holds no volume", state_.self);
+  const std::uint64_t possible = state_.bucket_store->possible_bucket_versions();
+  unsigned height = state_.control.height();
+  if (state_.control.find_ballast())
+    while (height < kMaxHeight && state_.control.bucket_versions_needed(height + 1) <= possible)
+      ++height;
   return encode(RoomAnswer{static_cast<std::uint8_t>(height)});
 }
 
 Status Server::check_volume(const VolumeId& volume) const {
-  if (control_.volume() && control_.volume()->id == volume) return {};
+  if (state_.control.volume() && state_.control.volume()->id == volume) return {};
   return fail(Errc::wrong_volume, "server {} holds {}: start it with the store of this vault",
-              self_, control_.volume() ? "another volume" : "no volume");
+              state_.self, state_.control.volume() ? "another volume" : "no volume");
 }
 
 Result<Bytes> Server::survey(const SurveyRequest& request) {
   S3O_TRY(check_volume(request.volume));
   S3O_TRY(require_store());
-  return encode(SurveyAnswer{.session = control_.session(),
-                             .rewrites = control_.tree_version(),
-                             .height = static_cast<std::uint8_t>(control_.height()),
-                             .asked = asked_->turns()});
+  return encode(SurveyAnswer{.session = state_.control.session(),
+                             .rewrites = state_.control.tree_version(),
+                             .height = static_cast<std::uint8_t>(state_.control.height()),
+                             .asked = store_.asked().turns()});
 }
 
 Result<bool> Server::takes(const VolumeDescription& volume) const {
   S3O_TRY(check_params(volume.params));
-  const bool same = control_.volume() && control_.volume()->id == volume.id;
-  if (control_.volume() && !same && is_used())
+  const bool same = state_.control.volume() && state_.control.volume()->id == volume.id;
+  if (state_.control.volume() && !same && is_used())
     return fail(Errc::wrong_volume,
                 "server {} holds another volume, which is in use: give that server an empty store, "
                 "or this vault another server",
-                self_);
-  if (!volume.params.is_ring() || volume.server != self_)
-    return fail(Errc::bad_request, "this is server {} of a ring, and is asked for another", self_);
+                state_.self);
+  if (!volume.params.is_ring() || volume.server != state_.self)
+    return fail(Errc::bad_request, "this is server {} of a ring, and is asked for another",
+                state_.self);
   return !same;
 }
 
 Status Server::check_room(const VolumeParams& volume) const {
   const Status room =
-      check_disk_room(directory_, store_bytes(volume, volume.first_height), kStoreFiles);
+      check_disk_room(state_.directory, store_bytes(volume, volume.first_height), kStoreFiles);
   if (room) return {};
-  return fail(room.error().code, "server {}: {}", self_, room.error().message);
+  return fail(room.error().code, "server {}: {}", state_.self, room.error().message);
 }
 
 Result<Bytes> Server::fits(const FitsRequest& request) {
@@ -212,26 +206,18 @@ Result<Bytes> Server::create(const CreateRequest& request) {
   S3O_ASSIGN(const bool free, takes(request.volume));
   if (free) {
     S3O_TRY(check_room(request.volume.params));
-    S3O_TRY(control_.create(request.volume));
-    logged_.clear();
+    S3O_TRY(state_.control.create(request.volume));
+    accesses_.forget();
   }
-  if (free || !bucket_store_) S3O_TRY(open_store());
+  if (free || !store_.is_open()) S3O_TRY(open_store());
   if (free)
-    spdlog::info("new ring volume: Z={}, A={}, {}-byte blocks", params_->bucket_size,
-                 params_->evict_every, params_->block_size);
+    spdlog::info("new ring volume: Z={}, A={}, {}-byte blocks", store_.params().bucket_size,
+                 store_.params().evict_every, store_.params().block_size);
   return done();
 }
 
-Status Server::check_session(std::uint64_t epoch) const {
-  if (!open_) return fail(Errc::need_open, "the server was restarted");
-  if (epoch != control_.session().epoch && rule_holds(Rule::epochs))
-    return fail(epoch < control_.session().epoch ? Errc::fenced : Errc::need_open,
-                "epoch {} is not open here, but {}", epoch, control_.session().epoch);
-  return {};
-}
-
 Status Server::take_session(const OpenRequest& request) {
-  const Session& present = control_.session();
+  const Session& present = state_.control.session();
   const bool known = std::ranges::find(request.known, present) != request.known.end();
   const bool set_back =
       !request.known.empty() && std::ranges::all_of(request.known, [&](const Session& each) {
@@ -241,22 +227,24 @@ Status Server::take_session(const OpenRequest& request) {
     return fail(Errc::wrong_volume,
                 "server {} has not seen the sessions since its epoch {}: its store was set back to "
                 "an old state; put the newest one back",
-                self_, present.epoch);
+                state_.self, present.epoch);
   if (!known && rule_holds(Rule::compare_and_set))
     return fail(Errc::stale_vault,
                 "server {} was used since (epoch {}) by another copy of this vault: use the newest "
                 "one",
-                self_, present.epoch);
-  const Turn asked = asked_->turns();
+                state_.self, present.epoch);
+  const Turn asked = store_.asked().turns();
   const bool rebuilds = request.root.empty();  // a rebuild of a lost state knows of no turn
-  if (!rebuilds && (request.tree_version < control_.tree_version() || request.root[0] < asked))
+  if (!rebuilds &&
+      (request.tree_version < state_.control.tree_version() || request.root[0] < asked))
     return fail(Errc::stale_vault,
                 "server {} was asked by {} turns and has {} rewrites, and this vault knows of {} "
                 "and {}: it is an old copy, or has lost the end of its log; use the newest one",
-                self_, asked, control_.tree_version(), request.root[0], request.tree_version);
+                state_.self, asked, state_.control.tree_version(), request.root[0],
+                request.tree_version);
   if (request.next.epoch <= present.epoch)
     return fail(Errc::bad_request, "an epoch must be newer than {}", present.epoch);
-  return control_.set_session(request.next);
+  return state_.control.set_session(request.next);
 }
 
 Task<Result<Bytes>> Server::open_session(Payload payload) {
@@ -266,22 +254,46 @@ Task<Result<Bytes>> Server::open_session(Payload payload) {
     co_return malformed();
   S3O_CO_TRY(check_volume(request->volume));
   S3O_CO_TRY(require_store());
-  if (control_.session() != request->next) {
+  if (state_.control.session() != request->next) {
     S3O_CO_TRY(take_session(*request));
-    open_ = false;
+    state_.open = false;
   }
-  if (!open_) {
+  if (!state_.open) {
     // A request of the previous session must not end in the new one, which does not know it.
-    while (in_session_ > 0) co_await session_idle_.wait();
-    if (control_.session() != request->next)
+    while (state_.accesses > 0) co_await state_.handler_ended.wait();
+    if (state_.control.session() != request->next)
       co_return fail(Errc::fenced, "epoch {} is over", request->next.epoch);
-    open_ = true;
-    opening_ = request->opening;
-    while (!stored_.empty()) drop(stored_.begin()->first);
-  } else if (static_cast<std::int16_t>(request->opening - opening_) > 0) {
-    opening_ = request->opening;  // the client believes in a restart; a late copy changes nothing
+    state_.open = true;
+    state_.opening = request->opening;
+    rewrites_.drop_all();
+  } else if (static_cast<std::int16_t>(request->opening - state_.opening) > 0) {
+    state_.opening =
+        request->opening;  // the client believes in a restart; a late copy changes nothing
   }
-  co_return encode(OpenAnswer{control_.tree_version(), control_.prepared()});
+  co_return encode(OpenAnswer{state_.control.tree_version(), state_.control.prepared()});
+}
+
+// ---- the store
+
+Status Server::open_store() {
+  accesses_.forget();
+  rewrites_.forget();
+  S3O_TRY(store_.open());
+  care_.get_well();
+  return {};
+}
+
+Task<void> Server::quiet() {
+  while (running_ > 0) co_await idle_.wait();
+  if (state_.sync) co_await state_.sync->ended();
+}
+
+/// Opens the store as if the program had been restarted.
+Status Server::reopen() {
+  accesses_.forget();
+  rewrites_.forget();
+  S3O_TRY(store_.read_control_again());
+  return open_store();
 }
 
 }  // namespace s3oram::ring

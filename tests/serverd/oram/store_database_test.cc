@@ -67,9 +67,11 @@ class ControlTest : public testing::Test {
   BucketVersions prepare_fresh(const EvictionId& id, unsigned next_height,
                                const std::vector<BucketIndex>& which) {
     BucketVersions versions;
-    for (const BucketIndex bucket : which) versions.push_back({bucket, {control_->allocate(), 8}});
+    for (const BucketIndex bucket : which)
+      versions.push_back({bucket, {control_->numbers().allocate(), 8}});
     EXPECT_TRUE(control_->prepare(id, next_height, versions));
-    for (const auto& version : versions) control_->give_back(version.second.bucket_version);
+    for (const auto& version : versions)
+      control_->numbers().give_back(version.second.bucket_version);
     return versions;
   }
 
@@ -131,9 +133,9 @@ TEST_F(ControlTest, CreateForgetsWhatWasThere) {
     EXPECT_EQ(control_->height(), 1u);
     EXPECT_FALSE(control_->prepared());
     EXPECT_EQ(present(), Buckets{});
-    const BucketVersionNumber next = control_->allocate();
+    const BucketVersionNumber next = control_->numbers().allocate();
     EXPECT_EQ(next, 1u);
-    control_->give_back(next);
+    control_->numbers().give_back(next);
   }
 }
 
@@ -164,15 +166,15 @@ TEST_F(ControlTest, ReleaseLetsTheFormerTreeVersionGo) {
   ASSERT_TRUE(control_->bucket(kStashBucket, 1));
   EXPECT_EQ(control_->bucket(kStashBucket, 1)->bucket_version, 1u);
   EXPECT_FALSE(control_->bucket(kStashBucket, 0)) << "only one former view is kept";
-  control_->take_freed();
+  control_->numbers().take_freed();
   control_->release();
-  EXPECT_EQ(control_->take_freed().size(), 2u) << "those of the stash and of bucket 3";
-  EXPECT_TRUE(control_->take_freed().empty());
+  EXPECT_EQ(control_->numbers().take_freed().size(), 2u) << "those of the stash and of bucket 3";
+  EXPECT_TRUE(control_->numbers().take_freed().empty());
   const auto former = control_->bucket(kStashBucket, 1);
   ASSERT_FALSE(former);
   EXPECT_EQ(former.error().code, Errc::former_view);
   EXPECT_FALSE(control_->bucket(kStashBucket, 3));
-  EXPECT_EQ(control_->allocate(), 1u) << "its frame can be used again";
+  EXPECT_EQ(control_->numbers().allocate(), 1u) << "its frame can be used again";
   control_->release();
 }
 
@@ -187,7 +189,7 @@ TEST_F(ControlTest, DiscardLeavesNothing) {
     EXPECT_EQ(control_->tree_version(), 0u);
     EXPECT_EQ(control_->height(), 1u);
     EXPECT_EQ(present(), Buckets{});
-    EXPECT_EQ(control_->allocate(), 1u);
+    EXPECT_EQ(control_->numbers().allocate(), 1u);
   }
   prepare_fresh(attempt(0, 2), 1, {kStashBucket + 1, 2});
   EXPECT_EQ(control_->prepared(), attempt(0, 2));
@@ -222,9 +224,9 @@ TEST_F(ControlTest, ACommitIsTakenBackAlsoAfterARestart) {
       }
       std::set<BucketVersionNumber> used;
       for (const auto& [bucket, ref] : before) used.insert(ref.bucket_version);
-      const BucketVersionNumber fresh = control_->allocate();
+      const BucketVersionNumber fresh = control_->numbers().allocate();
       EXPECT_FALSE(used.contains(fresh));
-      control_->give_back(fresh);
+      control_->numbers().give_back(fresh);
       prepare_fresh(attempt(eviction, 4), height + grows, {kStashBucket, 2});
       ASSERT_GOOD(control_->commit());
       ++eviction;
@@ -270,9 +272,10 @@ TEST_F(ControlTest, GrowingGivesALeafsBucketVersionToBothItsChildren) {
     ASSERT_GOOD(control_->commit());
     control_->release();
     std::vector<BucketVersionNumber> taken;
-    for (int i = 0; i < 10; ++i) taken.push_back(control_->allocate());
+    for (int i = 0; i < 10; ++i) taken.push_back(control_->numbers().allocate());
     EXPECT_EQ(std::count(taken.begin(), taken.end(), shared), tree_version == 3 ? 1 : 0);
-    for (const BucketVersionNumber bucket_version : taken) control_->give_back(bucket_version);
+    for (const BucketVersionNumber bucket_version : taken)
+      control_->numbers().give_back(bucket_version);
   }
 }
 
@@ -517,7 +520,7 @@ TEST_F(ControlTest, NeitherReusesNorLosesABucketVersion) {
     BucketVersions versions;
     std::vector<BucketVersionNumber> reserved;
     const auto fresh = [&] {
-      const BucketVersionNumber bucket_version = control_->allocate();
+      const BucketVersionNumber bucket_version = control_->numbers().allocate();
       EXPECT_TRUE(used.insert(bucket_version).second) << "frame " << bucket_version << " is in use";
       highest = std::max(highest, bucket_version);
       reserved.push_back(bucket_version);
@@ -534,7 +537,8 @@ TEST_F(ControlTest, NeitherReusesNorLosesABucketVersion) {
     versions.push_back({kStashBucket + 1, {fresh(), 8}});
     ASSERT_GOOD(control_->prepare(attempt(tree_version, static_cast<std::uint8_t>(random())),
                                   next_height, versions));
-    for (const BucketVersionNumber bucket_version : reserved) control_->give_back(bucket_version);
+    for (const BucketVersionNumber bucket_version : reserved)
+      control_->numbers().give_back(bucket_version);
     const bool restarted = random() % 20 == 0;
     if (restarted) {
       reopen();
@@ -543,10 +547,10 @@ TEST_F(ControlTest, NeitherReusesNorLosesABucketVersion) {
     // A prepared eviction keeps its bucket versions.
     used = in_use();
     for (const auto& version : versions) used.insert(version.second.bucket_version);
-    const BucketVersionNumber other = control_->allocate();
+    const BucketVersionNumber other = control_->numbers().allocate();
     ASSERT_FALSE(used.contains(other)) << "frame " << other << " is in use";
     highest = std::max(highest, other);
-    control_->give_back(other);
+    control_->numbers().give_back(other);
 
     if (random() % 5 == 0) {
       ASSERT_GOOD(control_->discard());
@@ -586,7 +590,7 @@ TEST_F(ControlTest, NeitherReusesNorLosesABucketVersion) {
   // Every number up to the highest is in use or can be had.
   std::set<BucketVersionNumber> all = in_use();
   while (all.size() < highest) {
-    const BucketVersionNumber bucket_version = control_->allocate();
+    const BucketVersionNumber bucket_version = control_->numbers().allocate();
     ASSERT_LE(bucket_version, highest) << "a frame has been lost";
     ASSERT_TRUE(all.insert(bucket_version).second);
   }
@@ -698,7 +702,7 @@ TEST_F(ControlTest, RejoinsWithWhatItHasByStamps) {
   }
   // An eviction writes one of the missing ones.
   ASSERT_GOOD(control_->attempt(attempt(12, 5)));
-  ASSERT_GOOD(control_->prepare(attempt(12, 5), 4, {{2, {control_->allocate(), 8, 23}}}));
+  ASSERT_GOOD(control_->prepare(attempt(12, 5), 4, {{2, {control_->numbers().allocate(), 8, 23}}}));
   ASSERT_GOOD(control_->commit());
   EXPECT_EQ(control_->missing(), (std::set<BucketIndex>{12, kStashBucket}));
 }
