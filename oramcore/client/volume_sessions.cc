@@ -50,7 +50,7 @@ Task<Status> VolumeSessions::compare_with_servers(ClientState::Loaded& loaded,
     if (!answer && answer.error().code == Errc::unsupported) co_return Status{};  // older servers
     const bool may_lack = state_.in_step.may_shrink() && (!state_.in_step.holds(server) || !answer);
     if (!answer && !may_lack) co_return fail(answer.error());
-    testimony.push_back(answer ? std::move(*answer) : as_here);
+    testimony.push_back(answer ? *answer : as_here);
     stand.push_back(may_lack ? as_here : testimony.back());
   }
   S3O_CO_TRY(check_testimony(testimony, loaded, state_.params));

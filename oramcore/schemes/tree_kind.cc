@@ -64,7 +64,7 @@ std::size_t TreeKind::largest_message(const VolumeParams& params) const {
 }
 
 Status TreeKind::create(const ClientVolume& volume, Disk& disk) const {
-  const Status made = ClientState::create(volume.database(), volume.params.first_height, disk);
+  Status made = ClientState::create(volume.database(), volume.params.first_height, disk);
   if (!made && made.error().code != Errc::exists) return made;
   return {};
 }

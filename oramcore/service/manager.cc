@@ -28,7 +28,7 @@ void ServiceManager::tell(const std::string& message) {
 }
 
 Watchdog::Watchdog(boost::asio::any_io_executor executor, ServiceManager& manager)
-    : manager_(manager), timer_(std::move(executor)) {
+    : manager_(manager), timer_(executor) {
   if (manager_.patience()) go_on();
 }
 

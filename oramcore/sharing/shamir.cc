@@ -16,6 +16,9 @@ namespace {
 /// Random coefficients drawn at a time: few enough to stay in L1 until all shares have used them.
 constexpr std::size_t kDraw = 8192;
 
+/// A Party counts servers in 8 bits: a loop over 255 of them would not end.
+constexpr unsigned kMostServers = 254;
+
 }  // namespace
 
 Status Scheme::check() const {
@@ -23,6 +26,9 @@ Status Scheme::check() const {
   if (servers < quorum())
     return fail(Errc::usage, "{} servers are too few: a privacy threshold of {} needs {} or more",
                 servers, threshold, quorum());
+  if (servers > kMostServers)
+    return fail(Errc::usage, "{} servers are too many: a volume has at most {}", servers,
+                kMostServers);
   return {};
 }
 

@@ -100,7 +100,7 @@ Status write_first_key(const fs::path& directory, const Credential& credential,
   KeyFile keys;
   keys.slots.push_back({1, wrap, std::move(*box)});
   Bytes content = to_bytes(keys);
-  const Status written = write_durably(key_file(directory), content);
+  Status written = write_durably(key_file(directory), content);
   sodium_memzero(content.data(), content.size());
   return written;
 }

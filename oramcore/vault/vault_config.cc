@@ -215,6 +215,7 @@ std::string to_json(const VaultFile& file) {
   return object.dump(2) + "\n";
 }
 
+// One line for each member of vault.json. NOLINTNEXTLINE(readability-function-size)
 Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::path& path) {
   const std::string where = path.string();
   const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -67,13 +67,13 @@ Result<Vault::KeyChange> Vault::start_change(const Credential& known) {
   auto opened = open_slot(keys, known);
   if (!opened)
     return fail(opened.error().code, "{}: {}", directory_.string(), opened.error().message);
-  return KeyChange{std::move(lock), std::move(keys), std::move(*opened)};
+  return KeyChange{std::move(lock), std::move(keys), *opened};
 }
 
 // vault.key goes first: it can be read beside a vault.json of the format before slots.
 Status Vault::write_keys(const KeyFile& keys) {
   Bytes content = to_bytes(keys);
-  const Status written = write_durably(directory_ / "vault.key", content);
+  Status written = write_durably(directory_ / "vault.key", content);
   sodium_memzero(content.data(), content.size());
   if (!written || !old_wrap_) return written;
   old_wrap_.reset();

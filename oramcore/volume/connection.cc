@@ -139,7 +139,7 @@ Status Connection::check_numbers(const std::vector<HelloAnswer>& hellos) const {
 }
 
 Status Connection::check_newcomer(Party server, const ServerAddress& address, Duration patience) {
-  const Status met = run([&] { return greet(server, address, patience); });
+  Status met = run([&] { return greet(server, address, patience); });
   if (met) return met;
   return fail(met.error().code, "the new server {} at {}: {}", server, address.host_port,
               met.error().message);

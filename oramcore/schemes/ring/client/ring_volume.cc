@@ -69,7 +69,7 @@ std::uint64_t RingKind::bytes_beside(const VolumeParams& params) const {
 }
 
 Status RingKind::create(const ClientVolume& volume, Disk& disk) const {
-  const Status made = RingState::create(volume.database(), volume.params.first_height, disk);
+  Status made = RingState::create(volume.database(), volume.params.first_height, disk);
   if (!made && made.error().code != Errc::exists) return made;
   S3O_ASSIGN(const auto cache, disk.open(top_cache_of(volume.directory)));
   S3O_TRY(cache->reserve(cache_bytes(volume.params)));
