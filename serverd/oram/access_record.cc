@@ -22,12 +22,12 @@ void visit_runs(const PathSlots& path, Visit visit) {
 
 }  // namespace
 
-RecordedSlots AccessRecord::slots(BucketIndex bucket, std::uint16_t slot, std::size_t count) const {
+RecordedSlots ServerRecord::slots(BucketIndex bucket, std::uint16_t slot, std::size_t count) const {
   const SlotAddress at = address_of(control_.volume()->params, bucket, slot);
   return {at.bucket, at.slot, static_cast<std::uint32_t>(count)};
 }
 
-void AccessRecord::retrieval(const RetrieveRequest& request) {
+void ServerRecord::retrieval(const RetrieveRequest& request) {
   if (!log_) return;
   const std::uint64_t number = log_->begin();
   const auto note = [&](const RecordedSlots& which) {
@@ -42,12 +42,12 @@ void AccessRecord::retrieval(const RetrieveRequest& request) {
       note(slots(bucket, 0, ref->slots));
 }
 
-void AccessRecord::root_write(std::uint16_t slot) {
+void ServerRecord::root_write(std::uint16_t slot) {
   if (!log_) return;
   log_->note(log_->begin(), Cause::root, Operation::write, slots(kRoot, slot, 1));
 }
 
-void AccessRecord::eviction(const PathSlots& path, const std::vector<BucketIndex>& buckets,
+void ServerRecord::eviction(const PathSlots& path, const std::vector<BucketIndex>& buckets,
                             const std::vector<BucketVersionRef>& refs) {
   if (!log_) return;
   const std::uint64_t request = log_->begin();
@@ -58,7 +58,7 @@ void AccessRecord::eviction(const PathSlots& path, const std::vector<BucketIndex
     log_->note(request, Cause::eviction, Operation::read, slots(buckets[i], 0, refs[i].slots));
 }
 
-void AccessRecord::versions(const std::vector<BucketIndex>& buckets) {
+void ServerRecord::versions(const std::vector<BucketIndex>& buckets) {
   if (!log_) return;
   const std::uint64_t request = log_->begin();
   for (const BucketIndex bucket : buckets)
@@ -66,7 +66,7 @@ void AccessRecord::versions(const std::vector<BucketIndex>& buckets) {
                slots(bucket, 0, control_.volume()->params.bucket_size));
 }
 
-void AccessRecord::upkeep(Operation operation, const RecordedSlots& which) {
+void ServerRecord::upkeep(Operation operation, const RecordedSlots& which) {
   if (log_) log_->note(log_->begin(), Cause::upkeep, operation, which);
 }
 

@@ -10,11 +10,11 @@
 
 namespace s3oram {
 
-class AccessRecord {
+class ServerRecord {
  public:
   /// `log` may be null: nothing is recorded then. `control` has a volume whenever anything is
   /// recorded. Both outlive this object.
-  AccessRecord(AccessLog* log, const Control& control) : log_(log), control_(control) {}
+  ServerRecord(AccessLog* log, const Control& control) : log_(log), control_(control) {}
 
   bool is_kept() const { return log_ != nullptr; }
   /// Returns slots of a bucket as the client names them.

@@ -57,7 +57,7 @@ struct ServerState {
   const std::uint64_t memory;
   std::size_t cache_bytes;
   ServerMetrics metrics;
-  AccessRecord record;
+  ServerRecord record;
 
   // While the volume's slots are open.
   std::unique_ptr<ServerScheme> scheme;
