@@ -124,7 +124,7 @@ Result<KeyFile> read_key_file(const fs::path& path, const std::optional<KeyWrap>
 }  // namespace
 
 VaultKeys::~VaultKeys() {
-  sodium_memzero(sealing.data(), sealing.size());
+  for (Seed* secret : {&sealing, &first, &later}) sodium_memzero(secret->data(), secret->size());
   sodium_memzero(pages.data(), pages.size());
   sodium_memzero(curve.secret_key.data(), curve.secret_key.size());
 }
@@ -170,11 +170,12 @@ Status Vault::require_ready() const {
 }
 
 Result<std::string> Vault::recovery() const {
-  if (config_.local)
+  if (config_.local || (config_.source && config_.source->volume.local))
     return fail(Errc::usage,
-                "{}: its servers are in the vault itself: copy the whole vault while it is not "
-                "mounted",
-                directory_.string());
+                "{}: {} in the vault itself: copy the whole vault while it is not mounted",
+                directory_.string(),
+                config_.local ? "its servers are"
+                              : "it is moving to its servers, and blocks that have not moved are");
   S3O_TRY(require_ready());
   S3O_TRY(check_key());
   S3O_ASSIGN(auto keys, read_small_file(key_file(directory_), kLargestKey, FileKinds::regular));
@@ -382,8 +383,10 @@ Result<VaultKeys> Vault::unlock(const Credential& credential, ClientKey which) c
     return fail(opened.error().code, "{}: {}", directory_.string(), opened.error().message);
 
   VaultKeys keys;
-  keys.sealing = derive_secret(opened->master, 1);
+  keys.first = derive_secret(opened->master, 1);
   keys.pages = derive_secret(opened->master, 4);
+  keys.later = derive_secret(opened->master, 5);
+  keys = keys.of(config_);
   auto client = which == ClientKey::in_use ? client_secret(file, opened->master)
                                            : open_client_key(opened->master, file.next_client_key);
   if (!client)

@@ -5,10 +5,13 @@
 //   lock         locked while a process has the vault open
 //   run/         sockets of a mounted vault
 //   servers/N/   with --local: the store of server N
+//   next/        a volume that is being made, to which the vault is to move (migrate)
+//   source/      the volume from which blocks are moving, with all of the above but keys and lock
 #pragma once
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,12 +26,18 @@
 
 namespace s3oram {
 
+struct VaultConfig;
+
 /// The secrets of an open vault; wiped on destruction.
 struct VaultKeys {
   Seed sealing{};  // AEAD key of the blocks
+  Seed first{};    // that key of the vault's first volume
+  Seed later{};    // from which those of later volumes are derived
   Seed pages{};    // of vault.db (db/page_seal.h)
   KeyPair curve;   // this client's key towards the servers
   ~VaultKeys();
+  /// Returns the keys with the sealing key of this volume.
+  VaultKeys of(const VaultConfig& volume) const;
 };
 
 struct ServerAddress {
@@ -36,6 +45,8 @@ struct ServerAddress {
   PublicKey key{};
   friend bool operator==(const ServerAddress&, const ServerAddress&) = default;
 };
+
+struct MigrationSource;
 
 /// The contents of vault.json.
 struct VaultConfig {
@@ -48,6 +59,16 @@ struct VaultConfig {
   bool ready = false;
   // Whether vault.db is sealed, or about to be. A program without seals refuses such a vault.
   bool sealed = true;
+  // Whether the key of its blocks is its own: that of a volume to which the vault has moved. Two
+  // volumes never share one, because nonces and masks of some schemes would come twice.
+  bool own_key = false;
+  // The volume from which blocks are moving; null if there is none.
+  std::shared_ptr<const MigrationSource> source;
+};
+
+struct MigrationSource {
+  VaultConfig volume;
+  std::uint64_t rate = 0;  // bounds the copies: bytes a second, or 0
 };
 
 enum class ClientKey { in_use, next };
@@ -112,6 +133,35 @@ class Vault {
   /// Makes an empty store in place of one that is gone. Local vaults only.
   Status make_store(Party server) const;
 
+  // A migration: from the volume of vault.json to another one, which is first made in next/.
+
+  /// Makes next/ for a volume, or finds what an earlier call made for the same servers. Errors:
+  /// exists (what is there is for others), vault_in_use (a migration is under way), disk_full.
+  Result<Vault> make_next(VaultConfig config);
+  /// The volume in next/; std::nullopt if there is none. Errors: damaged_vault, unsupported.
+  Result<std::optional<Vault>> next() const;
+  /// The volume from which blocks are moving, which there is: its configuration, stores and files.
+  Vault source() const;
+  bool is_source() const { return part_ == Part::source; }
+  /// Makes the volume `next` this vault's, and the present one its source. Durable when it returns;
+  /// after an error it may have happened: reread() says.
+  Status begin_migration(const VaultConfig& next, std::uint64_t rate);
+  /// Records that no block is at the source. Does the same again after an error.
+  Status end_migration();
+  /// Records a bound of the copies.
+  Status set_migration_rate(std::uint64_t rate);
+  /// Sets the address and the key of server `number` of the source. The vault must be locked.
+  /// Errors: as of set_server(), and usage (no migration is under way).
+  Status set_source_server(Party number, const ServerAddress& address);
+  /// Reads vault.json again. Errors: not_a_vault, damaged_vault, unsupported.
+  Status reread();
+  std::filesystem::path next_directory() const { return directory_ / "next"; }
+  std::filesystem::path source_directory() const { return directory_ / "source"; }
+  /// The directory that a process must be in to find the sockets of local servers, and their names
+  /// from there: unix sockets have short names.
+  std::filesystem::path sockets_directory() const;
+  std::string socket(Party server) const;
+
   /// Records durably that the servers have the volume.
   Status mark_ready();
   /// Records durably that vault.db is sealed, before it is. Does nothing if it is recorded already.
@@ -154,12 +204,13 @@ class Vault {
   Status set_security(Security security);
 
  private:
+  enum class Part { present, source, next };
   Vault() = default;
+  Status set_server_of(Part part, Party number, const ServerAddress& address);
   Status set_directory(const std::filesystem::path& directory);
   Status require_ours(const std::filesystem::path& name);
   /// Waits for a lock, during whose life nobody else changes vault.json or vault.key.
   Result<Descriptor> lock_files() const;
-  Status reread();
   static Result<Recovered> put_back(const std::filesystem::path& directory,
                                     const VaultConfig& config,
                                     const std::optional<KeyWrap>& old_wrap, ByteSpan keys);
@@ -176,6 +227,7 @@ class Vault {
   VaultConfig config_;
   std::optional<KeyWrap> old_wrap_;  // of a vault.key of the format before slots
   Descriptor lock_;
+  Part part_ = Part::present;
 };
 
 struct Vault::Recovered {

@@ -16,7 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kFormat = 4;
+constexpr std::uint64_t kFormat = 5;
+constexpr std::uint64_t kFormatBeforeMoves = 4;
 constexpr std::uint64_t kFormatBeforeSeals = 3;
 constexpr std::uint64_t kFormatBeforeSlots = 2;
 constexpr auto kRecovery = "s3oramfs recovery";
@@ -174,14 +175,15 @@ Result<VaultRecovery> read_recovery(const std::string& text, const std::filesyst
 
 /// The oldest that says it all.
 std::uint64_t format_of(const VaultFile& file) {
-  if (file.config.params.security != Security::honest_but_curious) return kFormat;
-  return file.wrap ? kFormatBeforeSlots : file.config.sealed ? kFormat : kFormatBeforeSeals;
+  if (file.config.own_key || file.config.source) return kFormat;
+  if (file.config.params.security != Security::honest_but_curious) return kFormatBeforeMoves;
+  return file.wrap            ? kFormatBeforeSlots
+         : file.config.sealed ? kFormatBeforeMoves
+                              : kFormatBeforeSeals;
 }
 
-}  // namespace
-
-std::string to_json(const VaultFile& file) {
-  const VaultConfig& config = file.config;
+/// What describes a volume, whether it is the vault's or the source of a migration.
+void add_volume(nlohmann::ordered_json& object, const VaultConfig& config) {
   nlohmann::ordered_json servers = nlohmann::ordered_json::array();
   for (const ServerAddress& server : config.servers) {
     auto entry = nlohmann::ordered_json::object();
@@ -191,9 +193,6 @@ std::string to_json(const VaultFile& file) {
     }
     servers.push_back(std::move(entry));
   }
-  nlohmann::ordered_json object;
-  object["format"] = format_of(file);
-  object["ready"] = config.ready;
   object["volume"] = to_hex(config.volume);
   object["local"] = config.local;
   // Older versions know one scheme, and do not say which.
@@ -210,27 +209,12 @@ std::string to_json(const VaultFile& file) {
   if (config.params.is_ring()) object["top_levels"] = config.params.top_levels;
   if (config.params.security != Security::honest_but_curious)
     object["security"] = name_of(kSecurities, config.params.security);
+  if (config.own_key) object["own_key"] = true;
   object["servers"] = std::move(servers);
-  if (file.wrap) object["key"] = wrap_to_json(*file.wrap);
-  return object.dump(2) + "\n";
 }
 
-// One line for each member of vault.json. NOLINTNEXTLINE(readability-function-size)
-Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::path& path) {
-  const std::string where = path.string();
-  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (object.is_discarded()) return fail(Errc::damaged_vault, "{}: not JSON", where);
-
-  Members members(object, where + ":");
-  const auto format = members.number<std::uint64_t>("format");
-  if (format == 0) members.say("has an impossible \"format\"");
-  if (format > kFormat || (format != 0 && format < kFormatBeforeSlots))
-    return unknown_format(where, format, kFormat);
-
-  VaultFile file;
-  VaultConfig& config = file.config;
-  config.sealed = format > kFormatBeforeSeals;
-  config.ready = members.boolean("ready");
+/// Takes the members of a volume but its servers, which it returns.
+const json* take_volume(Members& members, VaultConfig& config, bool may_have_security) {
   config.volume = members.hex<16>("volume");
   config.local = members.boolean("local");
   config.params.scheme.threshold = members.number<std::uint8_t>("privacy");
@@ -257,23 +241,82 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
   config.params.first_height = members.number<std::uint8_t>("first_height");
   if (config.params.is_ring())
     config.params.top_levels = members.number<std::uint8_t>("top_levels");
-  if (format >= kFormat && members.has("security"))
+  if (may_have_security && members.has("security"))
     one_of(kSecurities, "security", config.params.security);
-  const json* servers = members.take("servers");
-  const bool wrapped = format == kFormatBeforeSlots || (format >= kFormat && members.has("key"));
-  const json* wrap = wrapped ? members.take("key") : nullptr;
-  S3O_TRY(members.end());
+  return members.take("servers");
+}
 
-  if (!servers->is_array() || servers->size() > 255)
+Status parse_servers_of(VaultConfig& config, const json& servers, const std::string& where) {
+  if (!servers.is_array() || servers.size() > 255)
     return fail(Errc::damaged_vault, "{}: \"servers\" is not a list of at most 255", where);
-  for (const json& entry : *servers) {
+  for (const json& entry : servers) {
     S3O_ASSIGN(auto server, parse_server(entry, where, config.local));
     config.servers.push_back(std::move(server));
   }
   config.params.scheme.servers = static_cast<std::uint8_t>(config.servers.size());
   if (Status possible = check_params(config.params); !possible)
     return fail(Errc::damaged_vault, "{}: {}", where, possible.error().message);
+  return {};
+}
 
+Result<MigrationSource> parse_source(const json& object, const std::string& where) {
+  Members members(object, where);
+  MigrationSource source;
+  source.volume.ready = true;
+  source.rate = members.number<std::uint64_t>("rate");
+  if (members.has("own_key")) source.volume.own_key = members.boolean("own_key");
+  const json* servers = take_volume(members, source.volume, true);
+  S3O_TRY(members.end());
+  S3O_TRY(parse_servers_of(source.volume, *servers, where));
+  return source;
+}
+
+}  // namespace
+
+std::string to_json(const VaultFile& file) {
+  nlohmann::ordered_json object;
+  object["format"] = format_of(file);
+  object["ready"] = file.config.ready;
+  add_volume(object, file.config);
+  if (const auto& source = file.config.source) {
+    nlohmann::ordered_json from;
+    from["rate"] = source->rate;
+    add_volume(from, source->volume);
+    object["moving_from"] = std::move(from);
+  }
+  if (file.wrap) object["key"] = wrap_to_json(*file.wrap);
+  return object.dump(2) + "\n";
+}
+
+Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::path& path) {
+  const std::string where = path.string();
+  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (object.is_discarded()) return fail(Errc::damaged_vault, "{}: not JSON", where);
+
+  Members members(object, where + ":");
+  const auto format = members.number<std::uint64_t>("format");
+  if (format == 0) members.say("has an impossible \"format\"");
+  if (format > kFormat || (format != 0 && format < kFormatBeforeSlots))
+    return unknown_format(where, format, kFormat);
+
+  VaultFile file;
+  VaultConfig& config = file.config;
+  config.sealed = format > kFormatBeforeSeals;
+  config.ready = members.boolean("ready");
+  if (format >= kFormat && members.has("own_key")) config.own_key = members.boolean("own_key");
+  const json* servers = take_volume(members, config, format >= kFormatBeforeMoves);
+  const bool moving = format >= kFormat && members.has("moving_from");
+  const json* source = moving ? members.take("moving_from") : nullptr;
+  const bool wrapped =
+      format == kFormatBeforeSlots || (format >= kFormatBeforeMoves && members.has("key"));
+  const json* wrap = wrapped ? members.take("key") : nullptr;
+  S3O_TRY(members.end());
+
+  S3O_TRY(parse_servers_of(config, *servers, where));
+  if (source) {
+    S3O_ASSIGN(auto parsed, parse_source(*source, where + ": \"moving_from\""));
+    config.source = std::make_shared<const MigrationSource>(std::move(parsed));
+  }
   if (!wrap) return file;
   S3O_ASSIGN(auto parsed, parse_wrap(*wrap, where));
   file.wrap = parsed;

@@ -1,4 +1,4 @@
-// vault.json, format 4: a VaultConfig as text.
+// vault.json, format 5: a VaultConfig as text.
 //
 //   {"format": 4, "ready": true, "volume": HEX16, "local": true,
 //    "privacy": 1, "block_size": 32768, "bucket_size": 16, "evict_every": 20,
@@ -7,9 +7,15 @@
 //    "security": "malicious" | "honest-but-curious",
 //    "servers": [{"address": "host:port", "key": KEY}, ...]}    (local: {} for each)
 //
-// Format 3 says the same of a vault whose vault.db is not sealed yet and whose security is
-// honest-but-curious, and has no "security". Format 2 had one member more than that, which said how
-// vault.key was wrapped before it had slots (format 4 has it too where vault.key has none):
+// "own_key": true says that the vault has moved to this volume, and "moving_from" from which one
+// blocks still move:
+//
+//    "moving_from": {"rate": 0, "volume": HEX16, ... all but "format" and "ready" ... }
+//
+// Format 4 has neither. Format 3 says the same of a vault whose vault.db is not sealed yet and
+// whose security is honest-but-curious, and has no "security". Format 2 had one member more than
+// that, which said how vault.key was wrapped before it had slots (format 4 has it too where
+// vault.key has none):
 //
 //    "key": {"wrap": "passphrase", "salt": HEX16, "passes": 3, "memory": 268435456}
 //                     "key_file" and "plain" have no further members

@@ -190,23 +190,40 @@ Result<Vault::ClientKeys> Vault::use_next_client_key(const Credential& known) {
 }
 
 Status Vault::set_server(Party number, const ServerAddress& address) {
+  return set_server_of(Part::present, number, address);
+}
+
+Status Vault::set_source_server(Party number, const ServerAddress& address) {
+  return set_server_of(Part::source, number, address);
+}
+
+Status Vault::set_server_of(Part part, Party number, const ServerAddress& address) {
   S3O_ASSIGN(const auto lock, lock_files());
   S3O_TRY(reread());
-  if (config_.local)
+  if (part == Part::source && !config_.source)
+    return fail(Errc::usage, "{}: no migration is under way", directory_.string());
+  VaultConfig config = config_;
+  MigrationSource source = config.source ? *config.source : MigrationSource();
+  VaultConfig& changed = part == Part::source ? source.volume : config;
+  if (changed.local)
     return fail(Errc::usage, "{}: its servers run on this machine: they have no address",
                 directory_.string());
-  if (number < 1 || number > config_.servers.size())
+  if (number < 1 || number > changed.servers.size())
     return fail(Errc::usage, "{}: there is no server {}: they are 1 to {}", directory_.string(),
-                unsigned{number}, config_.servers.size());
-  VaultConfig config = config_;
-  for (std::size_t i = 0; i < config.servers.size(); ++i)
-    if (i + 1 != number &&
-        (config.servers[i].host_port == address.host_port || config.servers[i].key == address.key))
-      return fail(Errc::usage,
-                  "{}: server {} has that address or key: one server with two shares would learn "
-                  "everything",
-                  directory_.string(), i + 1);
-  config.servers[number - 1] = address;
+                unsigned{number}, changed.servers.size());
+  for (const VaultConfig* volume : {&config, &source.volume})
+    for (std::size_t i = 0; i < volume->servers.size(); ++i) {
+      if (volume == &changed && i + 1 == number) continue;
+      const ServerAddress& other = volume->servers[i];
+      if (other.host_port != address.host_port && other.key != address.key) continue;
+      return fail(Errc::usage, "{}: {}server {} has that address or key: {}", directory_.string(),
+                  volume == &config ? "" : "source ", i + 1,
+                  volume == &changed ? "one server with two shares would learn everything"
+                                     : "a server holds one volume");
+    }
+  changed.servers[number - 1] = address;
+  if (part == Part::source)
+    config.source = std::make_shared<const MigrationSource>(std::move(source));
   return write_config(std::move(config));
 }
 

@@ -445,10 +445,10 @@ TEST_F(VaultJson, SecurityIsOfANewerFormat) {
 }
 
 TEST_F(VaultJson, ANewerFormatIsNotGuessedAt) {
-  const Error error = error_of(replaced(local_, "\"format\": 4", "\"format\": 5"));
+  const Error error = error_of(replaced(local_, "\"format\": 4", "\"format\": 6"));
   EXPECT_EQ(error.code, Errc::unsupported);
   EXPECT_TRUE(error.message.starts_with(
-      "/x/vault.json: its format 5 is newer than this program, which knows format 4: use "))
+      "/x/vault.json: its format 6 is newer than this program, which knows format 5: use "))
       << error.message;
 }
 
