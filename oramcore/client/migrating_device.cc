@@ -79,52 +79,84 @@ void MigratingDevice::serve(VolumeEngine& volume, VolumeEngine& source, std::uin
   std::vector<BlockId> left, all;
   std::ranges::set_difference(there, here, std::back_inserter(left));
   std::ranges::set_union(there, here, std::back_inserter(all));
+  at_source_ = {};
   for (const BlockId block : left) at_source_.insert(block);
   left_ = at_source_.size();
   if (!given_mapped_) mapped_ = std::move(all);
   use(&volume, &source);
-  rate_ = rate;
-  begin_copying();
+  set_rate(rate);
   go_on();
 }
 
 void MigratingDevice::go_on() {
   held_ = false;
   for (const BlockId block : std::exchange(discarded_, {})) forget(block);
+  kept_ = 0;
   changed_.notify_all();
+  start_copiers();
 }
 
 void MigratingDevice::begin_copying() {
-  copying_ = true;
-  copied_ = 0;
-  copying_since_ = next_copy_ = clock_.now();
-  for (; copiers_ < kCopiers; ++copiers_) start(copy_all());
+  wants_copies_ = true;
+  start_copiers();
 }
 
-Task<void> MigratingDevice::release_source() {
-  stop_copying();
+void MigratingDevice::stop_copying() { wants_copies_ = copying_ = false; }
+
+void MigratingDevice::start_copiers() {
+  if (!wants_copies_ || !source_ || held_ || closed_ || std::exchange(copying_, true)) return;
+  copied_ = 0;
+  copying_since_ = next_copy_ = clock_.now();
+  // If nothing is left, each ends within start().
+  for (std::size_t number = copiers_; number < kCopiers; ++number) {
+    ++copiers_;
+    start(copy_all());
+  }
+}
+
+void MigratingDevice::set_rate(std::uint64_t rate) {
+  rate_ = rate;
+  next_copy_ = clock_.now();
+}
+
+Task<void> MigratingDevice::await_source_unused() {
+  copying_ = false;
   while (copiers_ > 0 || source_in_use_ > 0) co_await changed_.wait();
-  use(volume_, nullptr);
 }
 
 Task<Status> MigratingDevice::pause(Duration patience) {
-  const bool copied = std::exchange(copying_, false);
+  copying_ = false;
   held_ = true;
-  const Duration until = clock_.now() + patience;
+  std::size_t uses = in_use_;
+  Duration until = clock_.now() + patience;
   while (in_use_ > 0 || copiers_ > 0) {
+    if (std::exchange(uses, in_use_) > in_use_) until = clock_.now() + patience;
     if (clock_.now() >= until) {
-      if (copied) begin_copying();
       go_on();
       co_return fail(Errc::unreachable, "what is under way does not end: a server does not answer");
     }
     co_await clock_.sleep(kNap);
   }
+  co_return Status{};
+}
+
+// Nothing is acknowledged during the pause, so what an engine changes later (places of blocks that
+// an eviction moves) any engine finds again.
+Task<Status> MigratingDevice::commit_paused() {
+  const auto answer = std::make_shared<Answer<Status>>();
+  volume_->commit([answer](Status status) { answer->set(std::move(status)); });
+  S3O_CO_TRY(co_await answer->get());
+  const std::string failure = volume_->status().failure;
+  if (!failure.empty()) co_return fail(Errc::failed, "the volume cannot go on: {}", failure);
+  co_return Status{};
+}
+
+void MigratingDevice::let_go() {
   use(nullptr, nullptr);
   at_source_ = {};
   left_ = 0;
   unreadable_.clear();
   hindrance_.clear();
-  co_return Status{};
 }
 
 Task<void> MigratingDevice::close() {
@@ -165,8 +197,10 @@ Room MigratingDevice::room() {
 }
 
 /// Each block that is still at the source will need room.
+/// What was discarded here counts as free, though the engine has not been told yet.
 Room MigratingDevice::room_now() const {
   Room room = volume_->room();
+  room.blocks += discarding() + kept_;
   const std::uint64_t left = left_, found = std::min(left, room.blocks);
   room.blocks -= found;
   room.more -= std::min(left - found, room.more);
@@ -184,7 +218,11 @@ void MigratingDevice::look_for_room() {
 }
 
 void MigratingDevice::forget(BlockId block) {
-  if (held_) return discarded_.push_back(block);
+  if (held_) {
+    discarded_.push_back(block);
+    kept_ = discarded_.size();
+    return;
+  }
   leave_source(block);
   volume_->discard(block);
 }
@@ -299,7 +337,7 @@ Task<void> MigratingDevice::copy_all() {
     }
     claim(*block);
     const Status copied = co_await copy(*block);
-    co_await QueuedDevice::serve(*block);
+    start(QueuedDevice::serve(*block));  // not awaited: in a pause it would wait for its end
     if (!copied) co_await sleep(kRetryCopyAfter);
   }
   if (--copiers_ == 0) changed_.notify_all();
@@ -326,13 +364,19 @@ Task<Status> MigratingDevice::copy(BlockId block) {
   co_return status;
 }
 
-/// Waits until the rate allows another copy.
+/// Waits until the rate, which may change meanwhile, allows another copy.
 Task<void> MigratingDevice::await_turn() {
-  if (rate_ == 0) co_return;
-  const Duration turn = std::max(clock_.now(), next_copy_);
-  const double seconds = static_cast<double>(block_size_) / static_cast<double>(rate_);
-  next_copy_ = turn + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-  co_await sleep(turn - clock_.now());
+  while (copying_ && rate_ > 0) {
+    const Duration now = clock_.now();
+    if (now < next_copy_) {
+      co_await clock_.sleep(std::min(kNap, next_copy_ - now));
+      continue;
+    }
+    const double seconds = static_cast<double>(block_size_) / static_cast<double>(rate_);
+    next_copy_ = std::max(next_copy_, now - kNap) +
+                 std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+    co_return;
+  }
 }
 
 /// Sleeps, though not on when the copying is ended.

@@ -43,17 +43,31 @@ class MigratingDevice final : public QueuedDevice {
 
   /// From now on requests are served by this engine, which is open.
   void serve(VolumeEngine& volume);
-  /// From now on requests are served by both engines, which are open, and blocks move. `rate`
-  /// bounds the copies, not what programs do: bytes a second, 0 for no bound.
+  /// From now on requests are served by both engines, which are open. `rate` bounds the copies, not
+  /// what programs do: bytes a second, 0 for no bound.
   void serve(VolumeEngine& volume, VolumeEngine& source, std::uint64_t rate);
-  void set_rate(std::uint64_t rate) { rate_ = rate; }
-  /// Begins no more copies, until the next serve().
-  void stop_copying() { copying_ = false; }
-  /// Waits until nobody uses the source, at which no block is left.
-  Task<void> release_source();
+  /// Copies blocks from now on, whenever there is a source. Before, only those move that are used.
+  void begin_copying();
+  /// Begins no more copies.
+  void stop_copying();
+  void set_rate(std::uint64_t rate);
+  /// Waits until nobody uses the source, at which no block is left. It is not used again.
+  Task<void> await_source_unused();
+  /// Forgets the source, which nobody uses.
+  void forget_source() { use(volume_, nullptr); }
+
+  // The engines are exchanged: pause(), commit_paused(), let_go(), serve().
+
   /// Lets requests wait from now on, and waits until nobody uses the engines. Errors: unreachable
-  /// (somebody still does after `patience`; then requests go on).
+  /// (no use of them has ended for `patience`; then requests go on).
   Task<Status> pause(Duration patience);
+  /// Commits all that was acknowledged before the pause. Errors: of the commit, or the engine
+  /// cannot go on. Without an error the engine holds nothing alone.
+  Task<Status> commit_paused();
+  /// Lets requests go on with the engines that they had.
+  void resume() { go_on(); }
+  /// Forgets the engines. Requests wait until serve().
+  void let_go();
   /// Fails requests that wait, and those to come, and waits until every coroutine has ended. The
   /// engines have been closed.
   Task<void> close();
@@ -77,6 +91,7 @@ class MigratingDevice final : public QueuedDevice {
   /// Requests wait no longer. Blocks that were discarded meanwhile go first: their numbers may be
   /// in use again.
   void go_on();
+  void start_copiers();
   Room room_now() const;
 
   Task<void> access(Request request) override;
@@ -88,7 +103,6 @@ class MigratingDevice final : public QueuedDevice {
   void leave_source(BlockId block);
   Task<void> commit_and_tell(std::function<void(Status)> done);
 
-  void begin_copying();
   Task<void> copy_all();
   std::optional<BlockId> next_to_copy();
   Task<Status> copy(BlockId block);
@@ -106,6 +120,7 @@ class MigratingDevice final : public QueuedDevice {
   Room last_room_;                  // while there is no engine
   CommitParticipant* participant_ = nullptr;
   std::atomic<std::uint64_t> left_ = 0;  // at_source_.size()
+  std::atomic<std::uint64_t> kept_ = 0;  // discarded_.size()
 
   bool held_ = true;  // requests wait
   bool closed_ = false;
@@ -117,8 +132,9 @@ class MigratingDevice final : public QueuedDevice {
   bool given_mapped_ = false;
   std::vector<BlockId> discarded_;  // while requests wait
 
-  bool copying_ = false;
-  std::size_t copiers_ = 0;  // coroutines that copy
+  bool wants_copies_ = false;  // between begin_copying() and stop_copying()
+  bool copying_ = false;       // now
+  std::size_t copiers_ = 0;    // coroutines that copy
   std::size_t copies_of_reads_ = 0;
   std::uint64_t rate_ = 0;
   Duration next_copy_{};                    // is not begun before

@@ -76,6 +76,13 @@ Result<std::string> other_owner(Database& database, const Owner& owner) {
   return std::string();
 }
 
+Result<bool> is_owned_by(Database& database, const Owner& owner) {
+  S3O_ASSIGN(const auto row, read_row(database));
+  if (!row) return false;
+  S3O_ASSIGN(const auto other, other_owner(database, owner));
+  return other.empty();
+}
+
 Status keep_owner(Database& database, const Owner& owner) {
   S3O_ASSIGN(const auto row, read_row(database));
   if (row) return {};

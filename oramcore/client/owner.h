@@ -23,6 +23,9 @@ struct Owner {
 /// not compared.
 Result<std::string> other_owner(Database& database, const Owner& owner);
 
+/// Returns whether the database records exactly this owner (but for a key that it does not record).
+Result<bool> is_owned_by(Database& database, const Owner& owner);
+
 /// Checks that the pages of a sealed vault.db have this key, which comes from vault.key. A plain
 /// vault.db passes. Errors: damaged_vault, with what to do.
 Status check_page_key(const std::filesystem::path& database, const PageKey& key);

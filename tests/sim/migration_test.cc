@@ -152,6 +152,55 @@ TEST_P(MigrationTest, TheSourceKeepsWhatItHad) {
   check();
 }
 
+// Both volumes' parts of vault.db are made again from what the servers of each hold.
+TEST_P(MigrationTest, GoesOnAfterTheClientHasLostItsDisk) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_GOOD(world().open(kTo, kFrom, 512));  // a block a second
+  world().run_until([&] { return world().device().progress()->left <= kBlocks / 2; });
+  const auto write = [&](BlockId block, std::uint64_t generation) {
+    ASSERT_GOOD(world().write(block, generation));
+    newest_[block] = generation;
+  };
+  ASSERT_NO_FATAL_FAILURE(write(1, 30));
+  ASSERT_NO_FATAL_FAILURE(write(kBlocks - 1, 31));
+  ASSERT_NO_FATAL_FAILURE(write(kBlocks, 32));
+  ASSERT_GOOD(world().commit());
+  ASSERT_NO_FATAL_FAILURE(write(2, 33));
+  world().discard(3);
+  newest_.erase(3);
+  world().kill();
+  world().lose_disk();
+  ASSERT_GOOD(world().rebuild(kTo));
+  ASSERT_GOOD(world().rebuild(kFrom));
+  ASSERT_GOOD(world().set_rows(kTo, newest_));
+  ASSERT_GOOD(world().open(kTo, kFrom));
+  ASSERT_NO_FATAL_FAILURE(check());
+  await_moved();
+  ASSERT_GOOD(world().close());
+  check_moved();
+}
+
+// As a migration begins: the engine of the source is given up once it holds nothing alone.
+TEST_P(MigrationTest, ACommitThatFailsLeavesTheEngineInUse) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_GOOD(world().open(kFrom));
+  ASSERT_GOOD(world().write(1, 50));
+  world().disk().faults.write = 1;
+  ASSERT_GOOD(world().hold());
+  EXPECT_FALSE(world().commit_held());
+  world().disk().faults.write = 0;
+  world().device().resume();
+  const auto content = world().read(1);
+  ASSERT_GOOD(content);
+  EXPECT_EQ(*content, world().pattern(1, 50));
+  ASSERT_GOOD(world().hold());
+  ASSERT_GOOD(world().commit_held());
+  world().kill();
+  EXPECT_EQ(world().rows(kFrom)[1], 50u);
+  ASSERT_GOOD(world().open(kFrom));
+  EXPECT_EQ(*world().read(1), world().pattern(1, 50));
+}
+
 INSTANTIATE_TEST_SUITE_P(Directions, MigrationTest,
                          testing::Values(Direction{"RingToMirror", kRing, kMirror},
                                          Direction{"RingToS3oram", kRing, kS3oram},
@@ -192,6 +241,84 @@ TEST_P(MigratingDeviceTest, SaysHowLongItTakes) {
   const Duration begun = world().now();
   ASSERT_GOOD(world().close());
   EXPECT_LE(world().now() - begun, std::chrono::seconds(1));
+}
+
+TEST_P(MigratingDeviceTest, AnotherRateCountsAtOnce) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_GOOD(world().open(kTo, kFrom, 1));  // a block in eight minutes
+  world().pass(std::chrono::seconds(5));
+  EXPECT_GE(world().device().progress()->left, kBlocks - 1);
+  const Duration begun = world().now();
+  world().device().set_rate(0);
+  await_moved();
+  EXPECT_LE(world().now() - begun, std::chrono::seconds(5));
+  ASSERT_GOOD(world().close());
+}
+
+// As after a kill before the end.
+TEST_P(MigratingDeviceTest, NothingMayBeLeftToCopy) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_GOOD(world().open(kTo, kFrom));
+  await_moved();
+  ASSERT_GOOD(world().close());
+  ASSERT_GOOD(world().open(kTo, kFrom));
+  EXPECT_EQ(world().device().progress()->left, 0u);
+  ASSERT_NO_FATAL_FAILURE(check());
+  ASSERT_GOOD(world().close());
+}
+
+// What a mount is about to free is not copied.
+TEST_P(MigratingDeviceTest, NothingIsCopiedBeforeItIsTold) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  world().copies_at_once = false;
+  ASSERT_GOOD(world().open(kTo, kFrom));
+  world().pass(std::chrono::seconds(30));
+  EXPECT_EQ(world().device().progress()->left, kBlocks);
+  EXPECT_EQ(world().engine(kFrom).status().accesses, 0u);
+  world().device().begin_copying();
+  await_moved();
+  ASSERT_GOOD(world().close());
+}
+
+TEST_P(MigratingDeviceTest, WhatIsDiscardedLeavesRoomAtOnce) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  world().copies_at_once = false;
+  ASSERT_GOOD(world().open(kTo, kFrom));
+  ASSERT_GOOD(world().write(1, 30));
+  const auto before = world().device().room();
+  world().device().discard(1);
+  world().device().discard(2);
+  const auto after = world().device().room();
+  EXPECT_EQ(after.blocks + after.more, before.blocks + before.more + 2);
+  world().pass(std::chrono::seconds(1));
+  const auto later = world().device().room();
+  EXPECT_EQ(later.blocks + later.more, after.blocks + after.more);
+  ASSERT_GOOD(world().close());
+}
+
+// A request that waits for the block of a copy goes on after the pause.
+TEST_P(MigratingDeviceTest, APauseDoesNotWaitForWhatItHolds) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  bool asked = false, paused = false;
+  std::optional<Result<Bytes>> content;
+  world().filter = [&](Side side, const Bytes&) {
+    if (side == kFrom && !std::exchange(asked, true))
+      for (BlockId block = 0; block < kBlocks; ++block)  // one of them is being copied
+        world().device().read(block, [&](Result<Bytes> read) {
+          EXPECT_TRUE(read);
+          content.emplace(std::move(read));
+        });
+    return true;
+  };
+  ASSERT_GOOD(world().open(kTo, kFrom));
+  world().run_until([&] { return asked; });
+  ASSERT_GOOD(world().pause());
+  paused = true;
+  ASSERT_GOOD(world().go_on(kTo, kFrom, 0));
+  world().run_until([&] { return content.has_value(); });
+  EXPECT_TRUE(paused);
+  await_moved();
+  ASSERT_GOOD(world().close());
 }
 
 // A block that is read once is asked of the volume from then on.

@@ -202,12 +202,15 @@ Status MigrationWorld::go_on(Side to, std::optional<Side> from, std::uint64_t ra
         }(life, to, from, rate, opened));
   run_until([&] { return opened || life->dead; });
   if (!opened) return died();
+  if (*opened && copies_at_once) device().begin_copying();
   return *opened;
 }
 
 Status MigrationWorld::pause() {
   const auto pausing = [](Life& life) -> Task<Status> {
     S3O_CO_TRY(co_await life.device->pause(std::chrono::seconds(20)));
+    S3O_CO_TRY(co_await life.device->commit_paused());
+    life.device->let_go();
     for (const Side side : {kTo, kFrom}) {
       if (!life.engines[side]) continue;
       S3O_CO_TRY(co_await life.engines[side]->close());
@@ -216,6 +219,25 @@ Status MigrationWorld::pause() {
     co_return Status{};
   };
   return run(pausing(*life_));
+}
+
+Status MigrationWorld::hold() { return run(device().pause(std::chrono::seconds(20))); }
+
+Status MigrationWorld::commit_held() { return run(device().commit_paused()); }
+
+void MigrationWorld::lose_disk() {
+  life_ = new_life(std::make_unique<SimDisk>(DiskImage{}, random_.u64()));
+}
+
+Status MigrationWorld::rebuild(Side side) {
+  Volume& volume = volumes_[side];
+  const auto port = volume.network->attach(kClient);
+  const ClientEnvironment environment{
+      context_.get_executor(), context_.get_executor(), pool_.executor(), clock_, random_, *port};
+  S3O_ASSIGN(const auto rebuilt, run(volume_kind(volume.volume.params)
+                                         .rebuild(volume.volume, environment, disk(),
+                                                  {std::chrono::seconds(20), {}, false})));
+  return rebuilt->store(volume.volume.database(), disk());
 }
 
 Status MigrationWorld::close() {

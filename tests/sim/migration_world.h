@@ -33,9 +33,18 @@ class MigrationWorld {
   /// An error of a client that lost its power says that.
   Status open(Side to, std::optional<Side> from = {}, std::uint64_t rate = 0);
   Status close();
-  /// Pauses the device, and closes the volumes under it; and opens them again.
+  /// Pauses the device, and lets go of the volumes under it; and opens them again.
   Status pause();
   Status go_on(Side to, std::optional<Side> from, std::uint64_t rate);
+  /// Pauses the device alone; and commits what it has acknowledged.
+  Status hold();
+  Status commit_held();
+  /// Whether blocks are copied as soon as there is a source.
+  bool copies_at_once = true;
+  /// The client, which does not run, finds an empty disk.
+  void lose_disk();
+  /// Makes the volume's vault.db again from what its servers hold.
+  Status rebuild(Side side);
   /// What a participant has in the volume's vault.db: a number for each block.
   std::map<BlockId, std::uint64_t> rows(Side side);
   Status set_rows(Side side, const std::map<BlockId, std::uint64_t>& rows);

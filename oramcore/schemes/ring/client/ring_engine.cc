@@ -186,7 +186,9 @@ Task<Status> RingEngine::finish_accesses(std::map<Turn, TurnRecord> records) {
 
 Task<Status> RingEngine::close(bool with_commit) {
   Status status;
-  if (with_commit && opened_ && !dead_) {
+  if (with_commit && dead_) {
+    status = fail(*dead_);
+  } else if (with_commit && opened_) {
     status = co_await sync_cache();
     if (status) status = co_await committer_.commit();
   }
