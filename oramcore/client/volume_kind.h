@@ -80,6 +80,8 @@ class VolumeKind {
                                                        const ClientEnvironment& environment,
                                                        Disk& disk) const = 0;
 
+  /// The names of all tables that such a volume has in vault.db, of any format.
+  virtual std::vector<std::string> tables() const = 0;
   /// Reads and checks the tables, in a transaction of the caller, which may be rolled back.
   virtual std::unique_ptr<StateReport> check(Database& database,
                                              const VolumeParams& params) const = 0;

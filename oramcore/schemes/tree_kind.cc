@@ -79,6 +79,11 @@ Result<std::unique_ptr<VolumeEngine>> TreeKind::engine(const ClientVolume& volum
                                   std::move(state));
 }
 
+std::vector<std::string> TreeKind::tables() const {
+  return {"tree",    "positions",  "stash",      "sessions", "buckets", "rewritten",
+          "intents", "unreadable", "maintained", "left_out", "owner"};
+}
+
 std::unique_ptr<StateReport> TreeKind::check(Database& database, const VolumeParams& params) const {
   // If one cannot be made, that shows when it is read.
   static_cast<void>(ClientState::make_missing_tables(database));

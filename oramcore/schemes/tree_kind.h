@@ -13,6 +13,7 @@ class TreeKind final : public VolumeKind {
   Result<std::unique_ptr<VolumeEngine>> engine(const ClientVolume& volume,
                                                const ClientEnvironment& environment,
                                                Disk& disk) const override;
+  std::vector<std::string> tables() const override;
   std::unique_ptr<StateReport> check(Database& database, const VolumeParams& params) const override;
   Task<Result<std::unique_ptr<RebuiltState>>> rebuild(const ClientVolume& volume,
                                                       ClientEnvironment environment, Disk& disk,

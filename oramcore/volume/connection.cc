@@ -32,37 +32,50 @@ std::string why_unresolved(const std::string& host_port) {
 
 }  // namespace
 
-Result<std::unique_ptr<Connection>> Connection::make(Vault& vault, const VaultKeys& keys,
-                                                     const VolumeOptions& options) {
-  std::unique_ptr<Connection> connection(new Connection(vault));
-  S3O_TRY(connection->start(keys, options));
+Result<std::shared_ptr<NetworkThread>> NetworkThread::start() {
+  std::shared_ptr<NetworkThread> made(new NetworkThread);
+  auto thread = start_thread("the connection to the servers", [io = &made->io_] { io->run(); });
+  if (!thread) return fail(std::move(thread).error());
+  made->thread_ = std::move(*thread);
+  return made;
+}
+
+NetworkThread::~NetworkThread() {
+  guard_.reset();
+  if (thread_.joinable()) thread_.join();
+}
+
+Result<std::unique_ptr<Connection>> Connection::make(const Vault& vault, const VaultKeys& keys,
+                                                     const VolumeOptions& options,
+                                                     std::shared_ptr<NetworkThread> thread) {
+  if (!thread) {
+    S3O_ASSIGN(thread, NetworkThread::start());
+  }
+  std::unique_ptr<Connection> connection(new Connection(vault, std::move(thread)));
+  S3O_TRY(connection->start(vault, keys, options));
   return connection;
 }
 
-Connection::Connection(Vault& vault)
-    : vault_(vault), guard_(io_.get_executor()), clock_(io_.get_executor()) {}
+Connection::Connection(const Vault& vault, std::shared_ptr<NetworkThread> thread)
+    : config_(vault.config()),
+      directory_(vault.directory()),
+      which_(vault.is_source() ? "source " : ""),
+      thread_(std::move(thread)) {}
 
 Connection::~Connection() {
-  if (!thread_.joinable()) return;  // it could not be started
   on_thread([this] { transport_.reset(); });
-  guard_.reset();
-  thread_.join();
 }
 
-Status Connection::start(const VaultKeys& keys, const VolumeOptions& options) {
-  auto thread = start_thread("the connection to the servers", [this] { io_.run(); });
-  if (!thread) return fail(std::move(thread).error());
-  thread_ = std::move(*thread);
-  if (vault_.config().local) S3O_TRY(start_local_servers(options));
+Status Connection::start(const Vault& vault, const VaultKeys& keys, const VolumeOptions& options) {
+  if (config_.local) S3O_TRY(start_local_servers(vault, options));
   ZmqConfig config;
   config.keys = keys_ = keys.curve;
-  config.largest_message =
-      volume_kind(vault_.config().params).largest_message(vault_.config().params);
+  config.largest_message = volume_kind(config_.params).largest_message(config_.params);
   for (Party server = 1; server <= servers(); ++server) {
-    if (vault_.config().local) {
-      config.peers.push_back({server, fmt::format("ipc://{}.sock", server), std::nullopt});
+    if (config_.local) {
+      config.peers.push_back({server, "ipc://" + vault.socket(server), std::nullopt});
     } else {
-      const ServerAddress& address = vault_.config().servers[server - 1];
+      const ServerAddress& address = config_.servers[server - 1];
       config.peers.push_back({server, "tcp://" + address.host_port, address.key});
     }
   }
@@ -73,24 +86,24 @@ Status Connection::start(const VaultKeys& keys, const VolumeOptions& options) {
   });
 }
 
-Status Connection::start_local_servers(const VolumeOptions& options) {
+Status Connection::start_local_servers(const Vault& vault, const VolumeOptions& options) {
   for (Party server = 1; server <= servers(); ++server)
-    if (std::error_code error; !std::filesystem::is_directory(vault_.store(server), error))
+    if (std::error_code error; !std::filesystem::is_directory(vault.store(server), error))
       return fail(Errc::wrong_volume, "{}: the store of this server is gone; {}",
-                  vault_.store(server).string(),
-                  advice_on_store(vault_.config().params, server, vault_.directory()));
-  S3O_ASSIGN(auto local, LocalServers::start(options.serverd, vault_.directory(), servers(), {},
+                  vault.store(server).string(),
+                  advice_on_store(config_.params, server, vault.directory()));
+  S3O_ASSIGN(auto local, LocalServers::start(options.serverd, vault.directory(), servers(), {},
                                              options.record));
   local_.emplace(std::move(local));
-  // The names of unix sockets are limited in length, so they are relative to their directory.
-  if (::chdir(vault_.run_directory().c_str()) != 0)
-    return system_failure(errno, "{}", vault_.run_directory().string());
+  // The names of unix sockets are limited in length, so they are relative to a directory.
+  if (::chdir(vault.sockets_directory().c_str()) != 0)
+    return system_failure(errno, "{}", vault.sockets_directory().string());
   return {};
 }
 
 Task<Status> Connection::await_servers(Servers& servers, const VolumeOptions& options,
                                        unsigned enough) {
-  const Duration begun = clock_.now(), deadline = begun + options.deadline;
+  const Duration begun = clock().now(), deadline = begun + options.deadline;
   bool refused_before = false;
   while (true) {
     const auto each = co_await servers.hello_each(kAskAgain);
@@ -100,7 +113,7 @@ Task<Status> Connection::await_servers(Servers& servers, const VolumeOptions& op
         hellos.push_back(*hello);
       else if (hello.error().code != Errc::unreachable)
         co_return fail(hello.error());
-    const bool so_many = hellos.size() >= enough && clock_.now() - begun >= Servers::kGrace;
+    const bool so_many = hellos.size() >= enough && clock().now() - begun >= Servers::kGrace;
     if (hellos.size() == each.size() || so_many) co_return check_numbers(hellos);
     std::vector<Party> silent, refusing;
     bool all_known = true;
@@ -116,7 +129,7 @@ Task<Status> Connection::await_servers(Servers& servers, const VolumeOptions& op
       co_return fail(Errc::refused_key, "{} {} not {}", names(refusing),
                      refusing.size() == 1 ? "does" : "do", kNotKnown);
     }
-    if (clock_.now() >= deadline)
+    if (clock().now() >= deadline)
       co_return fail(Errc::unreachable,
                      "no answer from {}: check that s3oramfs-serverd runs there, that the "
                      "address and key are right, and that the port can be reached",
@@ -126,14 +139,13 @@ Task<Status> Connection::await_servers(Servers& servers, const VolumeOptions& op
 }
 
 Status Connection::check_numbers(const std::vector<HelloAnswer>& hellos) const {
-  const VaultConfig& config = vault_.config();
   for (const HelloAnswer& hello : hellos) {
-    if (!hello.volume || hello.volume->id != config.volume) continue;  // found out elsewhere
-    if (const std::string other = difference(config.params, hello.volume->params); !other.empty())
+    if (!hello.volume || hello.volume->id != config_.volume) continue;  // found out elsewhere
+    if (const std::string other = difference(config_.params, hello.volume->params); !other.empty())
       return fail(Errc::damaged_vault,
                   "{}: vault.json says {}, as {} does: bring back the right one, or run s3oramfs "
                   "restore --from FILE",
-                  vault_.directory().string(), other, name(hello.server));
+                  directory_.string(), other, name(hello.server));
   }
   return {};
 }
@@ -150,17 +162,17 @@ Task<Status> Connection::greet(Party server, const ServerAddress& address, Durat
   config.keys = keys_;
   config.peers.push_back({server, "tcp://" + address.host_port, address.key});
   S3O_CO_ASSIGN(const auto transport, make_zmq_transport(executor(), config));
-  Servers alone(executor(), clock_, random_, *transport, vault_.config().volume, server);
-  const Duration until = clock_.now() + patience;
+  Servers alone(executor(), clock(), random(), *transport, config_.volume, server);
+  const Duration until = clock().now() + patience;
   for (;;) {
     const auto hello = co_await alone.hello_one(server, kAskAgain);
-    if (hello && hello->volume && hello->volume->id != vault_.config().volume)
+    if (hello && hello->volume && hello->volume->id != config_.volume)
       co_return fail(Errc::wrong_volume, "it holds another volume: give it an empty store");
     if (hello) co_return Status{};
     if (hello.error().code != Errc::unreachable) co_return fail(hello.error());
     if (transport->state(server) == PeerState::refused)
       co_return fail(Errc::refused_key, "it does not {}", kNotKnown);
-    if (clock_.now() < until) continue;
+    if (clock().now() < until) continue;
     if (transport->state(server) == PeerState::insecure)
       co_return fail(Errc::unreachable, "it has another key, or is no s3oramfs-serverd");
     co_return fail(Errc::unreachable,
@@ -169,8 +181,9 @@ Task<Status> Connection::greet(Party server, const ServerAddress& address, Durat
   }
 }
 
-Status Connection::exchange(Party server, const ServerAddress& address) {
-  S3O_TRY(vault_.set_server(server, address));
+Status Connection::exchange(Vault& vault, Party server, const ServerAddress& address) {
+  S3O_TRY(vault.set_server(server, address));
+  config_.servers[server - 1] = address;
   return transport_->set_peer({server, "tcp://" + address.host_port, address.key});
 }
 
@@ -188,15 +201,15 @@ std::string Connection::refusal(Party server) const {
 }
 
 std::string Connection::name(Party server) const {
-  return vault_.config().local
-             ? fmt::format("server {}", server)
-             : fmt::format("server {} ({})", server, vault_.config().servers[server - 1].host_port);
+  return config_.local ? fmt::format("{}server {}", which_, server)
+                       : fmt::format("{}server {} ({})", which_, server,
+                                     config_.servers[server - 1].host_port);
 }
 
 std::string Connection::names(const std::vector<Party>& servers, Lookup lookup) const {
   std::string all;
   for (const Party server : servers) {
-    std::string aside = vault_.config().local ? "" : vault_.config().servers[server - 1].host_port;
+    std::string aside = config_.local ? "" : config_.servers[server - 1].host_port;
     if (transport_->state(server) == PeerState::insecure)
       aside += (aside.empty() ? "it " : "; it ") + refusal(server);
     else if (const std::string why =
@@ -206,7 +219,7 @@ std::string Connection::names(const std::vector<Party>& servers, Lookup lookup) 
     all += fmt::format("{}{}", all.empty() ? "" : ", ", server);
     if (!aside.empty()) all += " (" + aside + ")";
   }
-  return (servers.size() == 1 ? "server " : "servers ") + all;
+  return which_ + (servers.size() == 1 ? "server " : "servers ") + all;
 }
 
 std::string Connection::named(std::string message) const {
@@ -221,8 +234,7 @@ std::string Connection::named(std::string message) const {
 
 Status Connection::explain(Status status) const {
   if (status) return status;
-  return fail(status.error().code, "{}: {}", vault_.directory().string(),
-              named(status.error().message));
+  return fail(status.error().code, "{}: {}", directory_.string(), named(status.error().message));
 }
 
 }  // namespace s3oram

@@ -20,15 +20,11 @@
 
 namespace s3oram {
 
-/// Everything that is not thread-safe is made, used and destroyed on the thread.
-class Connection {
+/// The thread on which connections, engines and devices run, with its clock and randomness.
+class NetworkThread {
  public:
-  /// Starts the thread and the transport. For a local vault also starts its servers, and changes
-  /// the working directory of the process to the vault's run/. Errors: wrong_volume (a local store
-  /// is gone), failed.
-  static Result<std::unique_ptr<Connection>> make(Vault& vault, const VaultKeys& keys,
-                                                  const VolumeOptions& options);
-  ~Connection();
+  static Result<std::shared_ptr<NetworkThread>> start();
+  ~NetworkThread();
 
   /// Runs `work()` on the thread and returns what it returns.
   template <class Work>
@@ -49,6 +45,41 @@ class Connection {
       }(work, done));
     });
     return result.get();
+  }
+
+  Executor executor() { return io_.get_executor(); }
+  SystemClock& clock() { return clock_; }
+  SystemRandom& random() { return random_; }
+
+ private:
+  NetworkThread() : guard_(io_.get_executor()), clock_(io_.get_executor()) {}
+
+  asio::io_context io_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> guard_;
+  SystemClock clock_;
+  SystemRandom random_;
+  std::thread thread_;
+};
+
+/// Everything that is not thread-safe is made, used and destroyed on the thread.
+class Connection {
+ public:
+  /// Starts the transport, on `thread` or a new one. For a local vault also starts its servers, and
+  /// changes the working directory of the process to the vault's run/. Errors: wrong_volume (a
+  /// local store is gone), failed.
+  static Result<std::unique_ptr<Connection>> make(const Vault& vault, const VaultKeys& keys,
+                                                  const VolumeOptions& options,
+                                                  std::shared_ptr<NetworkThread> thread = {});
+  ~Connection();
+
+  /// Of its thread.
+  template <class Work>
+  auto on_thread(Work work) {
+    return thread_->on_thread(std::move(work));
+  }
+  template <class Work>
+  auto run(Work work) {
+    return thread_->run(std::move(work));
   }
 
   /// Waits until every server says hello, or, no longer than Servers::kGrace in all, until
@@ -75,34 +106,33 @@ class Connection {
   /// this client, and holds no other volume. Not on the thread. Errors: unreachable, refused_key,
   /// wrong_volume, failed.
   Status check_newcomer(Party server, const ServerAddress& address, Duration patience);
-  /// Notes a server's address and key in the vault, and uses them from now on. On the thread.
-  Status exchange(Party server, const ServerAddress& address);
+  /// Notes a server's address and key in `vault`, which is this one's, and uses them from now on.
+  /// On the thread.
+  Status exchange(Vault& vault, Party server, const ServerAddress& address);
 
   unsigned restarts(Party server) const { return local_ ? local_->restarts(server) : 0; }
   Status stop_servers() { return local_ ? local_->stop() : Status{}; }
 
-  Executor executor() { return io_.get_executor(); }
-  SystemClock& clock() { return clock_; }
-  SystemRandom& random() { return random_; }
+  Executor executor() { return thread_->executor(); }
+  SystemClock& clock() { return thread_->clock(); }
+  SystemRandom& random() { return thread_->random(); }
   ZmqTransport& transport() { return *transport_; }
-  unsigned servers() const { return vault_.config().params.scheme.servers; }
+  unsigned servers() const { return config_.params.scheme.servers; }
 
  private:
-  explicit Connection(Vault& vault);
-  Status start(const VaultKeys& keys, const VolumeOptions& options);
-  Status start_local_servers(const VolumeOptions& options);
+  Connection(const Vault& vault, std::shared_ptr<NetworkThread> thread);
+  Status start(const Vault& vault, const VaultKeys& keys, const VolumeOptions& options);
+  Status start_local_servers(const Vault& vault, const VolumeOptions& options);
   Task<Status> greet(Party server, const ServerAddress& address, Duration patience);
   Status check_numbers(const std::vector<HelloAnswer>& hellos) const;
 
-  Vault& vault_;
-  KeyPair keys_;  // the client's
+  VaultConfig config_;
+  const std::filesystem::path directory_;
+  const std::string which_;  // before "server 1", where there are two volumes
+  KeyPair keys_;             // the client's
   std::optional<LocalServers> local_;
-  asio::io_context io_{1};
-  asio::executor_work_guard<asio::io_context::executor_type> guard_;
-  SystemClock clock_;
-  SystemRandom random_;
+  std::shared_ptr<NetworkThread> thread_;
   std::unique_ptr<ZmqTransport> transport_;
-  std::thread thread_;
 };
 
 }  // namespace s3oram

@@ -4,18 +4,25 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <future>
+#include <iterator>
+#include <mutex>
 #include <thread>
 
 #include "oramcore/base/file_watch.h"
 #include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/base/workers.h"
+#include "oramcore/client/migrating_device.h"
 #include "oramcore/client/reenrolment.h"
 #include "oramcore/client/servers.h"
+#include "oramcore/db/database_file.h"
 #include "oramcore/db/sealed_disk.h"
 #include "oramcore/schemes/registry.h"
 #include "oramcore/vault/advice.h"
+#include "oramcore/vault/private_directory.h"
 #include "oramcore/volume/connection.h"
+#include "oramcore/volume/migration.h"
 
 namespace s3oram {
 namespace {
@@ -24,14 +31,17 @@ namespace {
 /// answer.
 constexpr Duration kNewcomerAnswers = std::chrono::seconds(10);
 
+/// Between two looks at what servers report of their room.
+constexpr Duration kLookAgain = std::chrono::milliseconds(100);
+
 /// Checks that vault.db belongs to this volume, before any server is asked.
 Status check_owner(const Vault& vault, const VaultKeys& keys) {
   SealedDisk disk(keys.pages);
   S3O_TRY(check_page_key(vault.database(), *disk.page_key()));
   auto database = Database::open(vault.database().string(), Database::Mode::read_only, disk);
   if (!database) return fail(advise_on_database(database.error(), vault.directory()));
-  const auto other =
-      other_owner(*database, {vault.config().volume, vault.config().params, keys.sealing});
+  const auto other = other_owner(
+      *database, {vault.config().volume, vault.config().params, keys.of(vault.config()).sealing});
   if (!other) return fail(advise_on_database(other.error(), vault.directory()));
   if (!other->empty()) return fail(Errc::damaged_vault, "{}", *other);
   return {};
@@ -40,7 +50,8 @@ Status check_owner(const Vault& vault, const VaultKeys& keys) {
 const VolumeKind& kind_of(const Vault& vault) { return volume_kind(vault.config().params); }
 
 ClientVolume client_volume(const Vault& vault, const VaultKeys& keys) {
-  return {vault.config().volume, vault.config().params, keys.sealing, vault.directory()};
+  return {vault.config().volume, vault.config().params, keys.of(vault.config()).sealing,
+          vault.directory()};
 }
 
 RepairedVolume repaired(const Healed& healed) {
@@ -99,98 +110,143 @@ std::string_view words_of(MessageType type) {
   }
 }
 
+/// Before a migration goes on: a block whose row is bad would be taken from the source, which has
+/// an old content of it.
+Status check_places(const Vault& vault, Disk& disk) {
+  S3O_ASSIGN(auto database,
+             Database::open(vault.database().string(), Database::Mode::read_only, disk));
+  const auto report = kind_of(vault).check(database, vault.config().params);
+  for (const Finding& finding : report->findings)
+    if (!finding.harmless)
+      return fail(Errc::damaged_vault,
+                  "{}: {}: while the vault moves to other servers, it is not mounted with that: "
+                  "s3oramfs restore --force {}",
+                  finding.where, finding.what, shell_word(vault.directory()));
+  return {};
+}
+
+/// A volume that is open: the vault's, or the source of a migration.
+struct OpenPart {
+  std::unique_ptr<Connection> connection;
+  std::unique_ptr<VolumeEngine> engine;  // used on the thread
+};
+
 class OpenVolume final : public Volume {
  public:
-  OpenVolume(const Vault& vault, const VaultKeys& keys, std::unique_ptr<Connection> connection)
-      : vault_(vault), disk_(keys.pages), connection_(std::move(connection)) {}
+  OpenVolume(Vault& vault, const VaultKeys& keys, const VolumeOptions& options,
+             std::shared_ptr<NetworkThread> thread)
+      : vault_(vault),
+        keys_(keys),
+        options_(options),
+        disk_(keys.pages),
+        thread_(std::move(thread)),
+        device_(thread_->executor(), thread_->clock(), vault.config().params.block_size) {}
   ~OpenVolume() override {
-    if (engine_) static_cast<void>(close());
+    if (!closed_) static_cast<void>(close());
   }
 
-  Status start(const VaultKeys& keys, const VolumeOptions& options,
-               VolumeEngine::Evictions evictions = VolumeEngine::Evictions::as_due) {
-    Connection& connection = *connection_;
-    S3O_TRY(connection.run([&]() -> Task<Status> {
-      Servers servers(connection.executor(), connection.clock(), connection.random(),
-                      connection.transport(), vault_.config().volume, connection.servers());
-      co_return co_await connection.await_servers(servers, options,
-                                                  InStep(vault_.config().params).least());
-    }));
-    auto made = connection.on_thread([&] {
-      const ClientEnvironment environment{
-          connection.executor(), database_.executor(),   arithmetic_.executor(), connection.clock(),
-          connection.random(),   connection.transport(), *options.metrics};
-      return kind_of(vault_).engine(client_volume(vault_, keys), environment, disk_);
-    });
-    if (!made) return fail(advise_on_database(made.error(), vault_.directory()));
-    engine_ = std::move(*made);
+  /// Opens what vault.json names. Without evictions the source of a migration stays shut, and the
+  /// device is not used.
+  Status start(VolumeEngine::Evictions evictions = VolumeEngine::Evictions::as_due) {
+    const bool serves = evictions == VolumeEngine::Evictions::as_due;
+    const auto& source = vault_.config().source;
+    if (source) S3O_TRY(check_places(vault_, disk_));
+    OpenPart here, there;
+    S3O_TRY(open(vault_, here, *options_.metrics, evictions));
+    if (source && serves) {
+      const Vault from = vault_.source();
+      Status opened = check_owner(from, keys_.of(from.config()));
+      if (opened) opened = open(from, there, unread_metrics(), evictions);
+      if (!opened) static_cast<void>(close(here, false));
+      S3O_TRY(opened);
+    }
     database_file_ = FileWatch(vault_.database());
-    return connection.run([&]() -> Task<Status> {
-      auto status = co_await engine_->open(options.deadline, evictions);
-      if (!status) co_await abandon();
-      auto explained = connection.explain(std::move(status));
-      if (explained) co_return explained;
-      co_return fail(advise_on_database(explained.error(), vault_.directory()));
+    const VaultConfig& config = vault_.config();
+    {
+      const std::lock_guard lock(local_mutex_);
+      local_ = config.local ? std::optional(config.params) : std::nullopt;
+    }
+    thread_->on_thread([&] {
+      here_ = std::move(here);
+      source_ = std::move(there);
+      from_ = source;
+      failure_.clear();
+      if (source_.engine)
+        device_.serve(*here_.engine, *source_.engine, from_->rate);
+      else if (serves)
+        device_.serve(*here_.engine);
     });
+    options_.progress = {};  // it belongs to the caller that opens the volume
+    return {};
   }
 
-  BlockDevice& device() override { return *engine_; }
+  BlockDevice& device() override { return device_; }
 
   VolumeStatus status() override {
-    return connection_->on_thread([this] {
-      const EngineStatus engine = engine_->status();
-      VolumeStatus status{
-          .servers = {},
-          .blocks = engine.blocks,
-          .capacity = engine.capacity,
-          .height = engine.height,
-          .accesses = engine.accesses,
-          .evictions = engine.evictions,
-          .evicting = engine.evicting,
-          .evictions_due = engine.evictions_due,
-          .evicting_seconds = seconds(engine.evicting_for),
-          .unreadable = engine.unreadable,
-          .failure = connection_->named(engine.failure),
-          .evictions_stopped = engine.evictions_stopped
-                                   ? connection_->named(engine.evictions_stopped->message)
-                                   : std::string(),
-          .database_trouble = trouble_of_database(engine),
-          .committing_seconds = seconds(engine.committing_for),
-          .stash = engine.stash,
-          .uncommitted = engine.uncommitted,
-          .top = engine.top,
-          .scrub = scrub_};
-      for (Party server = 1; server <= connection_->servers(); ++server)
-        status.servers.push_back(status_of(server, engine.servers[server - 1u]));
+    return thread_->on_thread([this] {
+      VolumeStatus status;
+      status.failure = failure_;
+      if (!here_.engine) {
+        status.migration = shut_migration();
+        return status;
+      }
+      const EngineStatus engine = here_.engine->status();
+      const Connection& connection = *here_.connection;
+      status.blocks = engine.blocks;
+      status.capacity = engine.capacity;
+      status.height = engine.height;
+      status.accesses = engine.accesses;
+      status.evictions = engine.evictions;
+      status.evicting = engine.evicting;
+      status.evictions_due = engine.evictions_due;
+      status.evicting_seconds = seconds(engine.evicting_for);
+      status.unreadable = engine.unreadable;
+      status.failure = connection.named(engine.failure);
+      if (engine.evictions_stopped)
+        status.evictions_stopped = connection.named(engine.evictions_stopped->message);
+      status.database_trouble = trouble_of_database(engine);
+      status.committing_seconds = seconds(engine.committing_for);
+      status.stash = engine.stash;
+      status.uncommitted = engine.uncommitted;
+      status.top = engine.top;
+      status.scrub = scrub_;
+      status.servers = servers_of(here_, engine);
+      status.migration = migration_status(status);
       return status;
     });
   }
 
   std::vector<std::vector<LinkTraffic>> server_traffic() override {
-    auto answers = connection_->run([this] { return engine_->server_traffic(); });
     std::vector<std::vector<LinkTraffic>> links;
-    for (auto& answer : answers)
-      links.push_back(answer ? std::move(answer->links) : std::vector<LinkTraffic>());
+    for (OpenPart* const part : {&here_, &source_}) {
+      auto answers = thread_->run([&] { return traffic_of(*part); });
+      for (auto& answer : answers)
+        links.push_back(answer ? std::move(answer->links) : std::vector<LinkTraffic>());
+    }
     return links;
   }
 
   void begin_scrub() override {
-    connection_->on_thread([this] {
-      if (!is_scrubbing()) begin_scrub_of({});
+    thread_->on_thread([this] {
+      if (here_.engine && !is_scrubbing() && !exchanging_) begin_scrub_of({});
     });
   }
 
   Result<std::vector<Party>> replace_server(Party server, const ServerAddress& address) override {
-    S3O_TRY(connection_->on_thread([&] { return check_replaceable(vault_, server); }));
-    S3O_TRY(connection_->check_newcomer(server, address, kNewcomerAnswers));
-    return connection_->run([&]() -> Task<Result<std::vector<Party>>> {
+    const std::lock_guard lock(changing_);
+    S3O_TRY(check_replaceable(vault_, server));
+    if (!thread_->on_thread([this] { return here_.engine != nullptr; }))
+      return fail(Errc::unreachable, "the volume is not open: {}", failure_);
+    S3O_TRY(here_.connection->check_newcomer(server, address, kNewcomerAnswers));
+    return thread_->run([&]() -> Task<Result<std::vector<Party>>> {
+      Connection& connection = *here_.connection;
       if (is_scrubbing())
         co_return fail(Errc::vault_in_use, "a scrub is under way: wait until it has ended");
-      VolumeEngine::Replacement replacement{server,
-                                            [&] { return connection_->exchange(server, address); },
-                                            peer_text(server, address)};
-      auto untold = co_await engine_->replace(std::move(replacement));
-      if (!untold) co_return fail(connection_->explain(fail(std::move(untold).error())).error());
+      VolumeEngine::Replacement replacement{
+          server, [&] { return connection.exchange(vault_, server, address); },
+          peer_text(server, address)};
+      auto untold = co_await here_.engine->replace(std::move(replacement));
+      if (!untold) co_return fail(connection.explain(fail(std::move(untold).error())).error());
       begin_scrub_of({server});
       co_return untold;
     });
@@ -198,29 +254,103 @@ class OpenVolume final : public Volume {
 
   Result<Healed> scrub(const std::set<Party>& servers,
                        const std::function<void(const std::string&)>& progress) {
-    return connection_->run([&]() -> Task<Result<Healed>> {
+    return thread_->run([&]() -> Task<Result<Healed>> {
       VolumeEngine::ScrubProgress told;
       if (progress)
         told = [&](std::uint64_t looked_at, std::uint64_t of, const Healed& healed) {
           progress(
               fmt::format("{} of {} buckets, {} shares healed", looked_at, of, healed.total()));
         };
-      auto healed = co_await engine_->scrub(servers, told);
-      if (!healed) co_return fail(connection_->explain(fail(std::move(healed).error())).error());
+      auto healed = co_await here_.engine->scrub(servers, told);
+      if (!healed)
+        co_return fail(here_.connection->explain(fail(std::move(healed).error())).error());
       co_return healed;
     });
   }
 
-  Status close() override {
-    Status status = connection_->run([this]() -> Task<Status> {
-      auto closed = co_await engine_->close();
-      engine_.reset();
-      co_return closed;
+  Status begin_migration(std::uint64_t rate) override {
+    const std::lock_guard lock(changing_);
+    S3O_TRY(check_migration(vault_));
+    S3O_TRY(begin_exchange());
+    Status begun = try_next();
+    if (begun) begun = give_up_engine();
+    if (begun) {
+      begun = s3oram::begin_migration(vault_, keys_, rate);
+      const Status opened = open_again();
+      if (begun) begun = opened;
+    }
+    thread_->on_thread([this] { exchanging_ = false; });
+    return begun;
+  }
+
+  Status set_migration_rate(std::uint64_t rate) override {
+    const std::lock_guard lock(changing_);
+    if (!vault_.config().source)
+      return fail(Errc::usage, "{}: no migration is under way", vault_.directory().string());
+    S3O_TRY(vault_.set_migration_rate(rate));
+    thread_->on_thread([&] {
+      from_ = vault_.config().source;
+      device_.set_rate(rate);
     });
+    return {};
+  }
+
+  void begin_copying() override {
+    thread_->on_thread([this] { device_.begin_copying(); });
+  }
+
+  /// vault.json says that it has ended, before anything is given up; until then this can be tried
+  /// again.
+  Status end_migration() override {
+    const std::lock_guard lock(changing_);
+    const bool moved = thread_->on_thread([this] {
+      const auto progress = device_.progress();
+      return progress && progress->left == 0;
+    });
+    if (!moved) return fail(Errc::failed, "not all blocks have moved");
+    static_cast<void>(thread_->run([&]() -> Task<Status> {
+      co_await device_.await_source_unused();
+      co_return Status{};
+    }));
+    // A block is here for good once its place is committed.
+    std::promise<Status> committed;
+    device_.commit([&](Status status) { committed.set_value(std::move(status)); });
+    S3O_TRY(committed.get_future().get());
+    S3O_TRY(vault_.end_migration());
+    thread_->on_thread([this] {
+      device_.forget_source();
+      from_ = nullptr;
+    });
+    // Nothing of it is needed, and what stays of its files the next opening removes.
+    for (const Status& done : {close(source_, true), settle_migration(vault_, keys_)})
+      if (!done) spdlog::warn("{}", done.error().message);
+    return {};
+  }
+
+  Status reopen() override {
+    const std::lock_guard lock(changing_);
+    return thread_->on_thread([this] { return here_.engine != nullptr; }) ? Status{} : open_again();
+  }
+
+  std::optional<VolumeParams> local() const override {
+    const std::lock_guard lock(local_mutex_);
+    return local_;
+  }
+
+  Status close() override {
+    closed_ = true;
+    thread_->on_thread([this] { device_.stop_copying(); });
+    Status status = thread_->run([this]() -> Task<Status> {
+      Status closed = co_await close_engine(here_, true);
+      const Status left = co_await close_engine(source_, true);
+      co_await device_.close();
+      co_return closed ? left : closed;
+    });
+    for (OpenPart* const part : {&here_, &source_})
+      if (const Status stopped = close(*part, false); status) status = stopped;
     database_.join();
     arithmetic_.join();
-    Status stopped = connection_->stop_servers();
-    return status ? stopped : status;
+    return status;
   }
 
  private:
@@ -232,11 +362,157 @@ class OpenVolume final : public Volume {
     if (standing == Standing::away || standing == Standing::leaving) return Place::away;
     return standing == Standing::following ? Place::catching_up : Place::in_step;
   }
-  /// Runs on the connection's thread, like the next two.
-  VolumeStatus::Server status_of(Party server, const EngineStatus::Server& told) const {
-    const Traffic traffic = connection_->transport().traffic(server);
-    const auto silent = silent_for(server, told.silent_for);
-    VolumeStatus::Server status{.address = connection_->name(server),
+
+  // ---- opening and closing
+
+  Status open(const Vault& vault, OpenPart& part, Metrics& metrics,
+              VolumeEngine::Evictions evictions) {
+    const VaultKeys keys = keys_.of(vault.config());
+    VolumeOptions options = options_;
+    if (&vault != &vault_) options.record.clear();
+    S3O_ASSIGN(part.connection, Connection::make(vault, keys, options, thread_));
+    Connection& connection = *part.connection;
+    S3O_TRY(connection.run([&]() -> Task<Status> {
+      Servers servers(connection.executor(), connection.clock(), connection.random(),
+                      connection.transport(), vault.config().volume, connection.servers());
+      co_return co_await connection.await_servers(servers, options_,
+                                                  InStep(vault.config().params).least());
+    }));
+    auto made = connection.on_thread([&] {
+      const ClientEnvironment environment{connection.executor(),
+                                          database_.executor(),
+                                          arithmetic_.executor(),
+                                          connection.clock(),
+                                          connection.random(),
+                                          connection.transport(),
+                                          metrics};
+      return kind_of(vault).engine(client_volume(vault, keys), environment, disk_);
+    });
+    if (!made) return fail(advise_on_database(made.error(), vault.directory()));
+    part.engine = std::move(*made);
+    const Status opened =
+        connection.run([&] { return part.engine->open(options_.deadline, evictions); });
+    if (opened) return {};
+    const Status explained = connection.explain(opened);
+    static_cast<void>(close(part, false));
+    return fail(advise_on_database(explained.error(), vault.directory()));
+  }
+
+  /// Errors: vault_in_use (a scrub is under way), unreachable (the volume is not open).
+  Status begin_exchange() {
+    return thread_->on_thread([this]() -> Status {
+      if (is_scrubbing())
+        return fail(Errc::vault_in_use, "a scrub is under way: wait until it has ended");
+      if (!here_.engine) return fail(Errc::unreachable, "the volume is not open: {}", failure_);
+      exchanging_ = true;
+      return {};
+    });
+  }
+
+  /// Opens the volume in next/ as it will be opened, and closes it again, while the present one is
+  /// in use: what would hinder it shows now.
+  Status try_next() {
+    S3O_ASSIGN(const auto next, vault_.next());
+    S3O_TRY(check_owner(*next, keys_));
+    OpenPart part;
+    S3O_TRY(open(*next, part, unread_metrics(), VolumeEngine::Evictions::as_due));
+    Status fits = thread_->run([&] { return check_room(part, next->config()); });
+    Status closed = close(part, true);
+    return fits ? closed : fits;
+  }
+
+  /// Errors: disk_full (the servers of the new volume have no room for the blocks of this one).
+  Task<Status> check_room(const OpenPart& next, const VaultConfig& config) {
+    const VolumeEngine& engine = *next.engine;
+    const std::uint64_t needed = here_.engine->status().blocks;
+    next.engine->refresh_room();
+    const Duration until = thread_->clock().now() + options_.deadline;
+    std::uint64_t found = 0;
+    do {
+      const Room room = next.engine->room();
+      std::uint64_t more = room.more;
+      // Servers of this machine share one disk, and each reports all of it as free.
+      if (std::error_code unknown; config.local) {
+        const auto space = std::filesystem::space(vault_.directory(), unknown);
+        const std::uint64_t bytes = growth_that_fits(config.params, config.params.scheme.servers,
+                                                     engine.status().height, space.available);
+        if (!unknown) more = std::min(more, bytes / config.params.block_size);
+      }
+      found = room.blocks + more;
+      if (found >= needed) co_return Status{};
+      co_await thread_->clock().sleep(kLookAgain);
+    } while (thread_->clock().now() < until);
+    co_return fail(Errc::disk_full,
+                   "the new servers have room for {} blocks, and {} are to be moved there: make "
+                   "room on their disks",
+                   found, needed);
+  }
+
+  /// Closes the volume, of which nothing is lost. After an error it is in use as before.
+  Status give_up_engine() {
+    const Status committed = thread_->run([this]() -> Task<Status> {
+      S3O_CO_TRY(co_await device_.pause(options_.deadline / 2));
+      Status status = co_await device_.commit_paused();
+      if (!status)
+        device_.resume();
+      else
+        device_.let_go();
+      co_return status;
+    });
+    if (!committed) return here_.connection->explain(committed);
+    if (const Status closed = close(here_, true); !closed)
+      spdlog::warn("{}", closed.error().message);  // everything acknowledged is committed
+    return {};
+  }
+
+  static Task<Status> close_engine(OpenPart& part, bool with_commit) {
+    if (!part.engine) co_return Status{};
+    co_return co_await part.engine->close(with_commit);
+  }
+
+  /// Does nothing to what is not open. The device does not use it.
+  Status close(OpenPart& part, bool with_commit) {
+    Status status = thread_->run([&]() -> Task<Status> {
+      auto closed = co_await close_engine(part, with_commit);
+      while (asking_ > 0) co_await asked_.wait();
+      part.engine.reset();
+      co_return closed;
+    });
+    // Nobody reads its status any more when it is destroyed.
+    const auto connection = thread_->on_thread([&] { return std::move(part.connection); });
+    if (!connection) return status;
+    Status stopped = connection->stop_servers();
+    return status ? stopped : status;
+  }
+
+  /// After a begin_migration() that may have ended anywhere.
+  Status open_again() {
+    Status opened = settle_migration(vault_, keys_);
+    thread_->on_thread([this] { from_ = vault_.config().source; });
+    if (opened) opened = check_owner(vault_, keys_);
+    if (opened) opened = start();
+    if (!opened) {
+      thread_->on_thread([&] { failure_ = opened.error().message; });
+      spdlog::error("the volume cannot be opened again: {}; it is tried again",
+                    opened.error().message);
+    }
+    return opened;
+  }
+
+  // ---- status; on the thread
+
+  std::vector<VolumeStatus::Server> servers_of(const OpenPart& part,
+                                               const EngineStatus& engine) const {
+    std::vector<VolumeStatus::Server> servers;
+    for (Party server = 1; server <= part.connection->servers(); ++server)
+      servers.push_back(status_of(*part.connection, server, engine.servers[server - 1u]));
+    return servers;
+  }
+  VolumeStatus::Server status_of(Connection& connection, Party server,
+                                 const EngineStatus::Server& told) const {
+    const Traffic traffic = connection.transport().traffic(server);
+    const auto silent = silent_for(connection, server, told.silent_for);
+    VolumeStatus::Server status{.address = connection.name(server),
                                 .answering = !silent,
                                 .silent_seconds = silent ? seconds(*silent) : 0,
                                 .trouble = {},
@@ -244,11 +520,11 @@ class OpenVolume final : public Volume {
                                 .place = place_of(told.standing),
                                 .missing_buckets = told.catching_up.missing,
                                 .copied_slots = told.catching_up.copied,
-                                .restarts = connection_->restarts(server),
+                                .restarts = connection.restarts(server),
                                 .bytes_sent = traffic.bytes_sent,
                                 .bytes_received = traffic.bytes_received};
     if (silent) {
-      status.trouble = connection_->refusal(server);
+      status.trouble = connection.refusal(server);
     } else if (told.trouble) {
       status.trouble = told.trouble->error.message;
       status.trouble_code = told.trouble->error.code;
@@ -265,24 +541,60 @@ class OpenVolume final : public Volume {
     return there ? std::string() : there.error().message;
   }
   /// Judges a server to which no request is open by its connection.
-  std::optional<Duration> silent_for(Party server, std::optional<Duration> unanswered) const {
-    const ZmqTransport& transport = connection_->transport();
+  static std::optional<Duration> silent_for(Connection& connection, Party server,
+                                            std::optional<Duration> unanswered) {
+    const ZmqTransport& transport = connection.transport();
     if (transport.state(server) == PeerState::connected) return unanswered;
     const Duration lost = std::chrono::steady_clock::now() - transport.state_since(server);
     return std::max(lost, unanswered.value_or(Duration::zero()));
+  }
+  /// Of a volume that is not open.
+  std::shared_ptr<const MigrationStatus> shut_migration() const {
+    if (!from_) return nullptr;
+    auto told = std::make_shared<MigrationStatus>();
+    told->is_open = false;
+    told->from = from_->volume.params.kind();
+    told->rate = from_->rate;
+    told->hindrance = failure_.empty() ? "the volume is being opened" : failure_;
+    return told;
+  }
+  /// Adds what is at the source to `status`.
+  std::shared_ptr<const MigrationStatus> migration_status(VolumeStatus& status) const {
+    const auto progress = device_.progress();
+    if (!progress) return nullptr;
+    const EngineStatus engine = source_.engine->status();
+    if (status.failure.empty()) status.failure = source_.connection->named(engine.failure);
+    auto told = std::make_shared<MigrationStatus>();
+    told->from = from_->volume.params.kind();
+    told->moved = progress->moved;
+    told->left = progress->left;
+    told->unreadable = progress->unreadable;
+    if (progress->takes) told->seconds_left = seconds(*progress->takes);
+    told->rate = from_->rate;
+    told->hindrance = here_.connection->named(progress->hindrance);
+    told->source_servers = servers_of(source_, engine);
+    return told;
+  }
+
+  Task<std::vector<Result<TrafficAnswer>>> traffic_of(const OpenPart& part) {
+    if (!part.engine) co_return std::vector<Result<TrafficAnswer>>();
+    ++asking_;
+    auto answers = co_await part.engine->server_traffic();
+    if (--asking_ == 0) asked_.notify_all();
+    co_return answers;
   }
 
   bool is_scrubbing() const { return scrub_ && scrub_->running; }
 
   void begin_scrub_of(std::set<Party> servers) {
     scrub_.emplace();
-    spawn(connection_->executor(), scrub_beside(std::move(servers)));
+    spawn(thread_->executor(), scrub_beside(std::move(servers)));
   }
 
   Task<void> scrub_beside(std::set<Party> servers) {
     spdlog::info("scrub started on {}",
                  servers.empty() ? "all servers" : fmt::format("server {}", *servers.begin()));
-    const auto healed = co_await engine_->scrub(
+    const auto healed = co_await here_.engine->scrub(
         std::move(servers),
         [this](std::uint64_t looked_at, std::uint64_t of, const Healed& so_far) {
           scrub_->looked_at = looked_at;
@@ -293,23 +605,33 @@ class OpenVolume final : public Volume {
     if (healed)
       spdlog::info("scrub ended: {} shares were healed, and {} slots are lost", healed->total(),
                    healed->lost);
-    else
-      scrub_->failure = connection_->explain(fail(healed.error())).error();
+    else if (here_.connection)
+      scrub_->failure = here_.connection->explain(fail(healed.error())).error();
+    else  // a migration began
+      scrub_->failure = healed.error();
   }
 
-  Task<void> abandon() {
-    static_cast<void>(co_await engine_->close(false));
-    engine_.reset();
-  }
-
-  const Vault& vault_;
+  Vault& vault_;
+  const VaultKeys keys_;
+  VolumeOptions options_;
   SealedDisk disk_;
   FileWatch database_file_;
   Workers database_{1};
   Workers arithmetic_{std::max(1U, std::thread::hardware_concurrency())};
-  std::unique_ptr<Connection> connection_;
-  std::unique_ptr<VolumeEngine> engine_;  // this and the next: used on the connection's thread
-  std::optional<ScrubStatus> scrub_;
+  std::mutex changing_;  // held while a migration begins or ends
+  const std::shared_ptr<NetworkThread> thread_;
+  MigratingDevice device_;
+  // These change on the thread.
+  OpenPart here_, source_;
+  std::shared_ptr<const MigrationSource> from_;  // what vault.json says of it
+  std::size_t asking_ = 0;  // questions to engines about traffic; on the thread
+  Event asked_;
+  std::string failure_;               // why nothing is open; on the thread
+  bool exchanging_ = false;           // the engine is about to be exchanged; on the thread
+  std::optional<ScrubStatus> scrub_;  // on the thread
+  mutable std::mutex local_mutex_;    // of the next
+  std::optional<VolumeParams> local_;
+  bool closed_ = false;
 };
 
 }  // namespace
@@ -338,9 +660,10 @@ Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& 
   return vault.mark_ready();
 }
 
-Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
-                                      const VolumeOptions& options,
-                                      const std::filesystem::path& file) {
+namespace {
+
+Result<RebuiltVolume> rebuild_one(const Vault& vault, const VaultKeys& keys,
+                                  const VolumeOptions& options, const std::filesystem::path& file) {
   SealedDisk disk(keys.pages);
   S3O_TRY(ClientState::check_free(file, disk));
   S3O_ASSIGN(auto connection, Connection::make(vault, keys, options));
@@ -367,6 +690,54 @@ Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
                        .damaged = rebuilt->damaged,
                        .suspect = rebuilt->suspect,
                        .former_was_last = rebuilt->former_was_last};
+}
+
+/// Adds the source of a migration to what was rebuilt of the volume: blocks, and parts of the last
+/// backup, may be there still.
+Status rebuild_source(const Vault& source, const VaultKeys& keys, const VolumeOptions& options,
+                      RebuiltVolume& found) {
+  S3O_TRY(make_private_directory(source.directory()));
+  S3O_TRY(make_private_directory(source.run_directory()));
+  const std::filesystem::path made = source.database().string() + ".restoring";
+  S3O_TRY(remove_database(made));
+  SealedDisk disk(keys.pages);
+  // What is there may know of blocks in the client's stash, which the servers do not have.
+  const bool is_sound = std::filesystem::exists(source.database()) && check_owner(source, keys) &&
+                        check_places(source, disk);
+  S3O_ASSIGN(const auto there, rebuild_one(source, keys, options, made));
+  if (is_sound)
+    S3O_TRY(remove_database(made));
+  else
+    S3O_TRY(replace_database(made, source.database(), disk));
+  std::vector<BlockId> parts;
+  std::ranges::set_union(found.backup, there.backup, std::back_inserter(parts));
+  found.backup = std::move(parts);
+  found.blocks += there.blocks;
+  found.damaged += there.damaged;
+  found.suspect += there.suspect;
+  return {};
+}
+
+}  // namespace
+
+Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
+                                      const VolumeOptions& options,
+                                      const std::filesystem::path& file) {
+  S3O_TRY(settle_migration(vault, keys));
+  S3O_ASSIGN(auto rebuilt, rebuild_one(vault, keys, options, file));
+  if (vault.config().source) {
+    if (rebuilt.damaged + rebuilt.suspect > 0 && !options.accept_older)
+      return fail(
+          Errc::damaged_vault,
+          "{}: {} slots or blocks are damaged at the servers to which the vault moves: of a "
+          "block that was lost there, the servers from which it moves may have an older "
+          "content, and it would not show. Nothing is changed. s3oramfs repair or scrub may "
+          "mend them; to take what is there: restore --accept-older",
+          vault.directory().string(), rebuilt.damaged + rebuilt.suspect);
+    const Vault source = vault.source();
+    S3O_TRY(rebuild_source(source, keys.of(source.config()), options, rebuilt));
+  }
+  return rebuilt;
 }
 
 namespace {
@@ -474,6 +845,7 @@ Task<std::vector<Party>> tell_of_peer(Connection& connection, const Vault& vault
 
 Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
                                       const VolumeOptions& options, std::set<Party> servers) {
+  S3O_TRY(settle_migration(vault, keys));
   S3O_TRY(check_usable(vault, keys));
   const Party count = vault.config().params.scheme.servers;
   for (const Party server : servers)
@@ -486,16 +858,18 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
       return fail(can.error().code, "{}: {}", vault.directory().string(), can.error().message);
   }
   S3O_TRY(make_stores(vault, servers));
-  S3O_ASSIGN(auto connection, Connection::make(vault, keys, options));
   std::set<Party> reenrolled;
   if (!servers.empty()) {
+    S3O_ASSIGN(const auto connection, Connection::make(vault, keys, options));
     SealedDisk disk(keys.pages);
     S3O_ASSIGN(auto taken, reenrol(*connection, vault, disk, servers, options));
     reenrolled = std::move(taken);
+    S3O_TRY(connection->stop_servers());
   }
-  OpenVolume volume(vault, keys, std::move(connection));
+  S3O_ASSIGN(auto thread, NetworkThread::start());
+  OpenVolume volume(vault, keys, options, std::move(thread));
   // An eviction would move slots that are damaged at too many servers, and so give them up.
-  S3O_TRY(volume.start(keys, options, VolumeEngine::Evictions::none));
+  S3O_TRY(volume.start(VolumeEngine::Evictions::none));
   const auto healed = volume.scrub(servers, options.progress);
   Status closed = volume.close();
   if (!healed) return fail(healed.error());
@@ -508,13 +882,14 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
 Result<RepairedVolume> Volume::replace(Vault& vault, const VaultKeys& keys,
                                        const VolumeOptions& options, Party server,
                                        const ServerAddress& address) {
+  S3O_TRY(settle_migration(vault, keys));
   S3O_TRY(check_usable(vault, keys));
   S3O_TRY(check_replaceable(vault, server));
   std::vector<Party> untold;
   {
     S3O_ASSIGN(const auto connection, Connection::make(vault, keys, options));
     S3O_TRY(connection->check_newcomer(server, address, options.deadline));
-    S3O_TRY(connection->on_thread([&] { return connection->exchange(server, address); }));
+    S3O_TRY(connection->on_thread([&] { return connection->exchange(vault, server, address); }));
     untold = connection->run([&] { return tell_of_peer(*connection, vault, server, address); });
   }
   S3O_ASSIGN(auto repaired, repair(vault, keys, options, {server}));
@@ -524,10 +899,11 @@ Result<RepairedVolume> Volume::replace(Vault& vault, const VaultKeys& keys,
 
 Result<std::unique_ptr<Volume>> Volume::open(Vault& vault, const VaultKeys& keys,
                                              const VolumeOptions& options) {
+  S3O_TRY(settle_migration(vault, keys));
   S3O_TRY(check_usable(vault, keys));
-  S3O_ASSIGN(auto connection, Connection::make(vault, keys, options));
-  auto volume = std::make_unique<OpenVolume>(vault, keys, std::move(connection));
-  S3O_TRY(volume->start(keys, options));
+  S3O_ASSIGN(auto thread, NetworkThread::start());
+  auto volume = std::make_unique<OpenVolume>(vault, keys, options, std::move(thread));
+  S3O_TRY(volume->start());
   return std::unique_ptr<Volume>(std::move(volume));
 }
 

@@ -37,6 +37,8 @@ struct ScrubStatus {
   std::optional<Error> failure;         // why it was cut short
 };
 
+struct MigrationStatus;
+
 /// A snapshot of counters, for `status`.
 struct VolumeStatus {
   struct Server {
@@ -76,6 +78,18 @@ struct VolumeStatus {
   std::uint64_t uncommitted = 0;    // position changes that no commit holds yet
   std::optional<TopStatus> top;     // of a volume whose client keeps the top of the tree
   std::optional<ScrubStatus> scrub;
+  std::shared_ptr<const MigrationStatus> migration;  // null: none is under way
+};
+
+struct MigrationStatus {
+  bool is_open = true;  // false: neither volume is; it is tried again, and `hindrance` says why
+  SchemeKind from = SchemeKind::s3oram;  // of the source
+  std::uint64_t moved = 0, left = 0;     // blocks
+  std::uint64_t unreadable = 0;          // of those left, that the source could not read
+  std::optional<double> seconds_left;    // estimated
+  std::uint64_t rate = 0;                // bounds the copies, bytes a second; 0: not
+  std::string hindrance;                 // why blocks do not move; or empty
+  std::vector<VolumeStatus::Server> source_servers;  // what is known of them
 };
 
 struct VolumeOptions {
@@ -84,6 +98,7 @@ struct VolumeOptions {
   std::chrono::seconds deadline{20};                 // without progress, before open() gives up
   std::function<void(const std::string&)> progress;  // often: what a slow open does; may be empty
   bool rewrite_first = false;                        // of a rebuild: RebuildOptions
+  bool accept_older = false;  // of a rebuild while blocks move: though blocks are lost
   Metrics* metrics = &unread_metrics();
 };
 
@@ -155,6 +170,26 @@ class Volume {
   /// accesses go on. status() reports it, and close() ends it. Does nothing if one is under way.
   /// Any thread.
   virtual void begin_scrub() = 0;
+  /// Moves to the volume in the vault's next/ (migrate), while the device goes on: requests wait
+  /// for a moment. First opens the new volume beside the present one, and commits all of that. Any
+  /// thread. Errors: usage (there is nothing in next/), vault_in_use (a migration or a scrub is
+  /// under way), disk_full (the new servers have too little room), unreachable, ...; then
+  /// everything is as before, or the next reopen() goes on (MigrationStatus says).
+  virtual Status begin_migration(std::uint64_t rate) = 0;
+  /// Errors: usage (no migration is under way), and of vault.json.
+  virtual Status set_migration_rate(std::uint64_t rate) = 0;
+  /// Copies blocks from now on, while there is a migration. To be called when the device's
+  /// participant has found out which blocks it needs. Any thread.
+  virtual void begin_copying() = 0;
+  /// Ends a migration by which every block has moved, once the names have been backed up since: the
+  /// backups at the source are left behind. Can be called again after an error. Any thread.
+  virtual Status end_migration() = 0;
+  /// Tries to open what begin_migration() could not open again. Does nothing if all is open. Any
+  /// thread.
+  virtual Status reopen() = 0;
+  /// Returns the volume's numbers if its servers share this machine's disk. Any thread; does not
+  /// wait for the connection.
+  virtual std::optional<VolumeParams> local() const = 0;
   /// Commits, waits for the commit, and stops all threads and local servers. The device must not be
   /// used afterwards.
   virtual Status close() = 0;

@@ -86,6 +86,11 @@ Result<std::unique_ptr<VolumeEngine>> RingKind::engine(const ClientVolume& volum
                                       std::move(state), std::move(cache));
 }
 
+std::vector<std::string> RingKind::tables() const {
+  return {"ring_tree",   "ring_blocks", "ring_buckets", "ring_accesses",
+          "ring_logged", "unreadable",  "sessions",     "owner"};
+}
+
 std::unique_ptr<StateReport> RingKind::check(Database& database, const VolumeParams& params) const {
   return std::make_unique<RingReport>(read_ring(database, params));
 }

@@ -1,0 +1,234 @@
+// Renames, copies and removes the files of a migration.
+#include "oramcore/volume/migration.h"
+
+#include "oramcore/base/durable_file.h"
+#include "oramcore/base/human.h"
+#include "oramcore/base/system_error.h"
+#include "oramcore/client/owner.h"
+#include "oramcore/db/database_file.h"
+#include "oramcore/db/exchange_tables.h"
+#include "oramcore/db/sealed_disk.h"
+#include "oramcore/schemes/registry.h"
+#include "oramcore/vault/private_directory.h"
+
+namespace s3oram {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto kTopCache = "top.cache";
+
+std::vector<std::string> tables_of(const VaultConfig& volume) {
+  return volume_kind(volume.params).tables();
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+/// Succeeds if there is nothing.
+Status remove_tree(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  return error ? system_failure(error.value(), "{}: cannot be removed", path.string()) : Status{};
+}
+
+Status move_to(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (!error) return {};
+  return system_failure(error.value(), "{}: cannot be renamed to {}", from.string(), to.string());
+}
+
+Status link_or_copy(const fs::path& from, const fs::path& to) {
+  S3O_TRY(remove_tree(to));
+  std::error_code error;
+  fs::create_hard_link(from, to, error);
+  return error ? copy_durably(from, to) : Status{};
+}
+
+Owner owner_of(const VaultConfig& volume, const VaultKeys& keys) {
+  return {volume.volume, volume.params, keys.of(volume).sealing};
+}
+
+/// Whether the file is there, can be read, and has the tables of this volume.
+Result<bool> is_of(const fs::path& path, const VaultConfig& volume, const VaultKeys& keys,
+                   Disk& disk) {
+  if (!is_there(path)) return false;
+  S3O_ASSIGN(auto database, Database::open(path.string(), Database::Mode::read_only, disk));
+  return is_owned_by(database, owner_of(volume, keys));
+}
+
+/// Removes all but the stores of local servers.
+Status remove_source(const fs::path& directory) {
+  if (!is_there(directory)) return {};
+  S3O_TRY(remove_database(directory / "vault.db"));
+  for (const char* name : {"vault.db-ballast", kTopCache, "run"})
+    S3O_TRY(remove_tree(directory / name));
+  std::error_code not_empty;
+  fs::remove(directory, not_empty);
+  return sync_directory(directory.parent_path());
+}
+
+/// Makes source/vault.db, with the tables of `volume`, which vault.db has.
+Status copy_tables(const Vault& vault, const VaultConfig& volume, Disk& disk) {
+  const fs::path copy = vault.source_directory() / "vault.db";
+  S3O_TRY(make_private_directory(vault.source_directory()));
+  S3O_TRY(make_private_directory(vault.source_directory() / "run"));
+  S3O_TRY(remove_database(copy));
+  {
+    S3O_ASSIGN(auto database, Database::open(copy.string(), Database::Mode::create, disk));
+    const TableExchange all{{}, vault.database(), tables_of(volume)};
+    S3O_TRY(exchange_tables(database, all, "source"));
+    S3O_TRY(database.fold_log());
+  }
+  S3O_ASSIGN(const auto file, disk.open(copy));
+  S3O_TRY(file->sync());
+  return sync_directory(vault.source_directory());
+}
+
+/// Copies what the source will need. Changes nothing that the present volume uses.
+Status prepare_source(const Vault& vault, const VaultKeys& keys, Disk& disk) {
+  {
+    S3O_ASSIGN(auto database,
+               Database::open(vault.database().string(), Database::Mode::read_write, disk));
+    const Owner owner = owner_of(vault.config(), keys);
+    S3O_TRY(database.transact("owner", [&] { return keep_owner(database, owner); }));
+    S3O_ASSIGN(const auto other, other_owner(database, owner));
+    if (!other.empty()) return fail(Errc::damaged_vault, "{}", other);
+  }
+  const fs::path directory = vault.source_directory();
+  S3O_TRY(remove_source(directory));  // of an attempt that was cut short
+  S3O_TRY(copy_tables(vault, vault.config(), disk));
+  if (is_there(vault.directory() / kTopCache))
+    S3O_TRY(link_or_copy(vault.directory() / kTopCache, directory / kTopCache));
+  S3O_TRY(sync_directory(directory));
+  return sync_directory(vault.directory());
+}
+
+/// Puts the tables of the new volume into vault.db, if the source's are still there.
+Status exchange_in_database(const Vault& vault, const VaultKeys& keys, Disk& disk) {
+  const VaultConfig& here = vault.config();
+  const VaultConfig& source = here.source->volume;
+  S3O_ASSIGN(const bool done, is_of(vault.database(), here, keys, disk));
+  if (done) return {};
+  S3O_ASSIGN(const bool waits, is_of(vault.database(), source, keys, disk));
+  if (!waits)
+    return fail(Errc::damaged_vault,
+                "{}: is neither of the volume that vault.json names nor of the one from which "
+                "blocks move: bring back the right vault.json and vault.db, of one time",
+                vault.database().string());
+  const fs::path made = vault.next_directory() / "vault.db";
+  S3O_ASSIGN(const bool is_made, is_of(made, here, keys, disk));
+  if (!is_made)
+    return fail(Errc::damaged_vault, "{}: is not of the volume that vault.json names",
+                made.string());
+  const auto is_kept = is_of(vault.source_directory() / "vault.db", source, keys, disk);
+  if (!is_kept || !*is_kept) S3O_TRY(copy_tables(vault, source, disk));
+  S3O_ASSIGN(auto database,
+             Database::open(vault.database().string(), Database::Mode::read_write, disk));
+  return exchange_tables(database, {tables_of(source), made, tables_of(here)}, "migrate");
+}
+
+/// Whether both are names of one file.
+bool is_same_file(const fs::path& one, const fs::path& other) {
+  std::error_code error;
+  return fs::equivalent(one, other, error);
+}
+
+/// Renames what belongs to the one or the other volume, each if that has not been done.
+Status exchange_files(const Vault& vault) {
+  const fs::path here = vault.directory(), next = vault.next_directory(),
+                 source = vault.source_directory();
+  if (is_there(next / kTopCache))
+    S3O_TRY(move_to(next / kTopCache, here / kTopCache));
+  else if (!vault.config().params.is_ring() || is_same_file(here / kTopCache, source / kTopCache))
+    S3O_TRY(remove_tree(here / kTopCache));  // the source's
+  if (vault.config().source->volume.local && !is_there(source / "servers"))
+    S3O_TRY(move_to(here / "servers", source / "servers"));
+  if (is_there(next / "servers")) S3O_TRY(move_to(next / "servers", here / "servers"));
+  S3O_TRY(sync_directory(source));
+  return sync_directory(here);
+}
+
+/// Does what is left of a beginning. In next/ there may also be a volume that nobody has moved to.
+Status settle_beginning(const Vault& vault, const VaultKeys& keys, Disk& disk) {
+  const fs::path directory = vault.next_directory();
+  if (!is_there(directory)) return {};
+  S3O_ASSIGN(const auto next, vault.next());
+  if (next && next->config().volume != vault.config().volume) return {};
+  if (next) {
+    // If an error hid whether vault.json was replaced, that is made durable before it counts.
+    S3O_TRY(sync_directory(vault.directory()));
+    if (is_there(vault.database())) S3O_TRY(exchange_in_database(vault, keys, disk));
+    S3O_TRY(exchange_files(vault));
+    S3O_TRY(remove_tree(directory / "vault.json"));  // first: it says that something is left to do
+    S3O_TRY(sync_directory(directory));
+  }
+  S3O_TRY(remove_tree(directory));
+  return sync_directory(vault.directory());
+}
+
+/// Removes what an end has left, or a beginning that was cut short before it was decided.
+Status settle_end(const Vault& vault, const VaultKeys& keys, Disk& disk) {
+  if (!is_there(vault.source_directory())) return {};
+  const auto is_ours = is_of(vault.database(), vault.config(), keys, disk);
+  if (!is_ours || !*is_ours) return {};  // who opens it next says what is wrong with it
+  return remove_source(vault.source_directory());
+}
+
+std::uint64_t size_of(const fs::path& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  return error ? 0 : size;
+}
+
+}  // namespace
+
+Status check_migration(const Vault& vault) {
+  const std::string directory = vault.directory().string();
+  if (vault.config().source)
+    return fail(Errc::vault_in_use, "{}: a migration is under way", directory);
+  S3O_ASSIGN(const auto next, vault.next());
+  if (!next || !next->config().ready)
+    return fail(Errc::usage, "{}: no volume is made to which the vault could move", directory);
+  if (const fs::path source = vault.source_directory(); is_there(source / "servers"))
+    return fail(Errc::exists,
+                "{}: holds the stores of servers that the vault has left: remove that directory "
+                "first: rm -r {}",
+                source.string(), shell_word(source));
+  // The copy in source/, the log of the exchange, and top.cache where it has no second name.
+  const std::uint64_t needed = 3 * (size_of(vault.database()) + size_of(next->database())) +
+                               size_of(vault.directory() / kTopCache);
+  std::error_code unknown;
+  const auto room = fs::space(vault.directory(), unknown);
+  if (!unknown && room.available < needed)
+    return fail(Errc::disk_full, "{}: {} are free, and moving needs {} for copies of vault.db",
+                directory, human_size(room.available), human_size(needed));
+  return {};
+}
+
+Status begin_migration(Vault& vault, const VaultKeys& keys, std::uint64_t rate) {
+  S3O_TRY(check_migration(vault));
+  S3O_ASSIGN(const auto next, vault.next());
+  SealedDisk disk(keys.pages);
+  S3O_ASSIGN(const bool made, is_of(next->database(), next->config(), keys, disk));
+  if (!made)
+    return fail(Errc::damaged_vault, "{}: is not of the volume beside it",
+                next->database().string());
+  S3O_TRY(prepare_source(vault, keys, disk));
+  const Status decided = vault.begin_migration(next->config(), rate);
+  const Status settled = settle_migration(vault, keys);
+  return vault.config().source || decided ? settled : decided;
+}
+
+Status settle_migration(Vault& vault, const VaultKeys& keys) {
+  if (vault.is_source()) return {};
+  S3O_TRY(vault.reread());
+  SealedDisk disk(keys.pages);
+  return vault.config().source ? settle_beginning(vault, keys, disk)
+                               : settle_end(vault, keys, disk);
+}
+
+}  // namespace s3oram

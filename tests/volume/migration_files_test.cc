@@ -1,0 +1,304 @@
+// The files of a vault that moves: which tables and files are whose, wherever a crash cuts it
+// short.
+#include <gtest/gtest.h>
+
+#include "oramcore/base/durable_file.h"
+#include "oramcore/client/owner.h"
+#include "oramcore/db/sealed_disk.h"
+#include "oramcore/schemes/registry.h"
+#include "oramcore/vault/credential.h"
+#include "oramcore/volume/migration.h"
+#include "tests/base/good.h"
+#include "tests/base/temporary_directory.h"
+
+namespace s3oram {
+namespace {
+
+namespace fs = std::filesystem;
+
+const VolumeParams kMatrix{
+    .scheme = {1, 3}, .block_size = 4096, .bucket_size = 12, .evict_every = 4};
+const VolumeParams kRing{.scheme = {0, 1},
+                         .block_size = 4096,
+                         .bucket_size = 4,
+                         .evict_every = 3,
+                         .evictor = Evictor::polynomial,
+                         .privacy = Privacy::computational,
+                         .first_height = 1,
+                         .top_levels = 1};
+
+struct Move {
+  const char* name;
+  VolumeParams from, to;
+};
+
+class MigrationFiles : public testing::TestWithParam<Move> {
+ protected:
+  void SetUp() override {
+    VaultConfig config = config_of(GetParam().from, 1);
+    auto made = Vault::create(root_ / "v", config, Credential{}, random_);
+    ASSERT_GOOD(made);
+    vault_.emplace(std::move(*made));
+    const auto keys = vault_->unlock(Credential{});
+    ASSERT_GOOD(keys);
+    keys_ = *keys;
+    disk_ = std::make_unique<SealedDisk>(keys_.pages);
+    ASSERT_GOOD(make(*vault_, keys_));
+    auto database = open(*vault_);
+    ASSERT_GOOD(database);
+    ASSERT_GOOD(database->execute("CREATE TABLE files (name); INSERT INTO files VALUES ('a')"));
+    auto next = vault_->make_next(config_of(GetParam().to, 2));
+    ASSERT_GOOD(next);
+    ASSERT_GOOD(make(*next, keys_.of(next->config())));
+  }
+  static VaultConfig config_of(const VolumeParams& params, std::uint8_t number) {
+    VaultConfig config;
+    config.volume.fill(number);
+    config.params = params;
+    config.local = true;
+    config.servers.resize(params.scheme.servers);
+    return config;
+  }
+  ClientVolume volume_of(const Vault& vault) const {
+    return {vault.config().volume, vault.config().params, keys_.of(vault.config()).sealing,
+            vault.directory()};
+  }
+  /// As Volume::create() does, and a file in each store that says whose it is.
+  Status make(Vault& vault, const VaultKeys& keys) {
+    const VaultConfig& config = vault.config();
+    S3O_TRY(volume_kind(config.params).create(volume_of(vault), *disk_));
+    S3O_ASSIGN(auto database, open(vault));
+    S3O_TRY(database.transact("owner", [&] {
+      return keep_owner(database, {config.volume, config.params, keys.sealing});
+    }));
+    S3O_TRY(write_durably(vault.store(1) / "whose", config.volume));
+    if (config.params.is_ring())
+      S3O_TRY(write_durably(vault.directory() / "top.cache", config.volume));
+    return vault.mark_ready();
+  }
+  Result<Database> open(const Vault& vault) {
+    return Database::open(vault.database().string(), Database::Mode::read_write, *disk_);
+  }
+  std::set<std::string> tables_in(const Vault& vault) {
+    std::set<std::string> names;
+    auto database = open(vault);
+    EXPECT_TRUE(database);
+    auto rows = database->prepare("SELECT name FROM sqlite_master WHERE type = 'table'");
+    EXPECT_TRUE(rows);
+    while (*rows->step()) names.insert(rows->text(0));
+    return names;
+  }
+  void expect_owned(const Vault& vault) {
+    auto database = open(vault);
+    ASSERT_GOOD(database);
+    const auto other = other_owner(*database, {vault.config().volume, vault.config().params,
+                                               keys_.of(vault.config()).sealing});
+    ASSERT_GOOD(other);
+    EXPECT_EQ(*other, "");
+    const auto whose = read_small_file(vault.store(1) / "whose", 100);
+    ASSERT_GOOD(whose);
+    EXPECT_TRUE(std::ranges::equal(*whose, vault.config().volume));
+    const fs::path cache = vault.directory() / "top.cache";
+    ASSERT_EQ(fs::exists(cache), vault.config().params.is_ring()) << cache;
+    if (!fs::exists(cache)) return;
+    EXPECT_TRUE(std::ranges::equal(*read_small_file(cache, 100), vault.config().volume));
+  }
+  /// The vault is the new volume's, and source/ the former one's.
+  void expect_moved() {
+    const auto found = Vault::find(root_ / "v");
+    ASSERT_GOOD(found);
+    EXPECT_EQ(found->config().params, GetParam().to);
+    ASSERT_TRUE(found->config().source);
+    ASSERT_NO_FATAL_FAILURE(expect_owned(*found));
+    ASSERT_NO_FATAL_FAILURE(expect_owned(found->source()));
+    auto names = tables_in(*found);
+    EXPECT_EQ(names.erase("files"), 1u);
+    EXPECT_EQ(names, tables_of(GetParam().to));
+    EXPECT_EQ(tables_in(found->source()), tables_of(GetParam().from));
+    EXPECT_FALSE(fs::exists(found->next_directory()));
+  }
+  static std::set<std::string> tables_of(const VolumeParams& params) {
+    const auto names = volume_kind(params).tables();
+    return {names.begin(), names.end()};
+  }
+
+  TemporaryDirectory root_;
+  SystemRandom random_;
+  std::optional<Vault> vault_;
+  VaultKeys keys_;
+  std::unique_ptr<SealedDisk> disk_;
+};
+
+// If a scheme gets another table, it must be named, or it stays behind.
+TEST_P(MigrationFiles, AVolumeHasTheTablesThatItNames) {
+  auto names = tables_in(*vault_);
+  names.erase("files");
+  EXPECT_EQ(names, tables_of(GetParam().from));
+}
+
+TEST_P(MigrationFiles, TheNewVolumeTakesThePlaceOfTheFormerOne) {
+  ASSERT_GOOD(begin_migration(*vault_, keys_, 0));
+  ASSERT_NO_FATAL_FAILURE(expect_moved());
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
+  ASSERT_NO_FATAL_FAILURE(expect_moved());
+  ASSERT_GOOD(vault_->end_migration());
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
+  EXPECT_EQ(Vault::find(root_ / "v")->config().source, nullptr);
+  EXPECT_FALSE(fs::exists(vault_->source_directory() / "vault.db"));
+  // Its stores are the user's to delete, before anything else comes there.
+  EXPECT_TRUE(fs::exists(vault_->source_directory() / "servers" / "1" / "whose"));
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
+  auto next = vault_->make_next(config_of(GetParam().from, 3));
+  ASSERT_GOOD(next);
+  ASSERT_GOOD(make(*next, keys_.of(next->config())));
+  const Status refused = begin_migration(*vault_, keys_, 0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::exists);
+  fs::remove_all(vault_->source_directory());
+  ASSERT_GOOD(begin_migration(*vault_, keys_, 0));
+}
+
+TEST_P(MigrationFiles, ACrashBeforeTheDecisionChangesNothing) {
+  fs::create_directories(vault_->source_directory() / "run");
+  ASSERT_GOOD(write_durably(vault_->source_directory() / "vault.db", as_bytes("half a file")));
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
+  EXPECT_FALSE(fs::exists(vault_->source_directory()));
+  ASSERT_NO_FATAL_FAILURE(expect_owned(*vault_));
+  ASSERT_GOOD(begin_migration(*vault_, keys_, 0));
+  ASSERT_NO_FATAL_FAILURE(expect_moved());
+}
+
+// What begin_migration() does last is taken back, step by step, and done again.
+TEST_P(MigrationFiles, ACrashAfterTheDecisionIsSettled) {
+  const fs::path here = vault_->directory(), kept = root_ / "kept";
+  fs::copy(here, kept, fs::copy_options::recursive);
+  ASSERT_GOOD(begin_migration(*vault_, keys_, 0));
+  const auto put = [&](const char* name) {
+    fs::remove_all(here / name);
+    fs::copy(kept / name, here / name, fs::copy_options::recursive);
+  };
+  // The files of next/ are still there.
+  put("next");
+  fs::remove_all(here / "next" / "servers");
+  fs::remove(here / "next" / "top.cache");
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
+  ASSERT_NO_FATAL_FAILURE(expect_moved());
+  // Stores are not renamed either, nor is top.cache.
+  put("next");
+  fs::remove_all(here / "source" / "servers");
+  put("servers");
+  if (fs::exists(kept / "top.cache")) put("top.cache");
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
+  ASSERT_NO_FATAL_FAILURE(expect_moved());
+  // Nor are the tables exchanged.
+  put("next");
+  fs::remove_all(here / "source" / "servers");
+  put("servers");
+  for (const char* name : {"vault.db", "vault.db-wal", "vault.db-shm"}) {
+    fs::remove(here / name);
+    if (fs::exists(kept / name)) put(name);
+  }
+  if (fs::exists(kept / "top.cache")) put("top.cache");
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
+  expect_moved();
+}
+
+// Two opinions of what vault.json says: the file counts.
+TEST_P(MigrationFiles, WhatVaultJsonSaysOnDiskCounts) {
+  auto other = Vault::find(root_ / "v");
+  ASSERT_GOOD(other);
+  ASSERT_GOOD(begin_migration(*other, keys_, 0));
+  ASSERT_FALSE(vault_->config().source);
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
+  EXPECT_TRUE(vault_->config().source);
+  expect_moved();
+}
+
+// vault.json was replaced, but the copy of the source's tables is gone: they are copied before they
+// are dropped.
+TEST_P(MigrationFiles, NoTableIsDroppedThatIsNowhereElse) {
+  const auto next = vault_->next();
+  ASSERT_GOOD(next);
+  fs::create_directories(vault_->source_directory() / "run");
+  ASSERT_GOOD(vault_->begin_migration((*next)->config(), 0));
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
+  auto database = open(vault_->source());
+  ASSERT_GOOD(database);
+  EXPECT_EQ(tables_in(vault_->source()), tables_of(GetParam().from));
+}
+
+// As after restore --from with a recovery file from before.
+TEST_P(MigrationFiles, AnOlderVaultJsonRemovesNothing) {
+  const auto old = read_small_file(vault_->directory() / "vault.json", 100'000);
+  ASSERT_GOOD(old);
+  ASSERT_GOOD(begin_migration(*vault_, keys_, 0));
+  const auto present = read_small_file(vault_->directory() / "vault.json", 100'000);
+  ASSERT_GOOD(present);
+  ASSERT_GOOD(write_durably(vault_->directory() / "vault.json", *old));
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
+  EXPECT_FALSE(vault_->config().source);
+  ASSERT_GOOD(write_durably(vault_->directory() / "vault.json", *present));
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
+  expect_moved();
+}
+
+TEST_P(MigrationFiles, AForeignDatabaseIsRefusedAndNothingRemoved) {
+  auto third = Vault::create(root_ / "third", config_of(GetParam().from, 3), {}, random_);
+  ASSERT_GOOD(third);
+  ASSERT_GOOD(make(*third, keys_));
+  const auto next = vault_->next();
+  ASSERT_GOOD(next);
+  ASSERT_GOOD(vault_->begin_migration((*next)->config(), 0));
+  fs::remove(vault_->database().string() + "-wal");
+  fs::copy(third->database(), vault_->database(), fs::copy_options::overwrite_existing);
+  const Status refused = settle_migration(*vault_, keys_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::damaged_vault) << refused.error().message;
+  EXPECT_TRUE(fs::exists((*next)->database()));
+  EXPECT_TRUE(fs::exists(vault_->store(1) / "whose"));
+}
+
+// Two calls of migrate at once: the second comes too late.
+TEST_P(MigrationFiles, AnotherVolumeInNextIsLeftAlone) {
+  const VaultConfig late = config_of(GetParam().to, 9);
+  auto other = Vault::create(root_ / "other", config_of(GetParam().from, 8), {}, random_);
+  ASSERT_GOOD(other);
+  auto next = other->make_next(late);
+  ASSERT_GOOD(next);
+  ASSERT_GOOD(make(*next, keys_.of(next->config())));
+  ASSERT_GOOD(begin_migration(*vault_, keys_, 0));
+  const auto refused = vault_->make_next(late);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::vault_in_use);
+  fs::copy(next->directory(), vault_->next_directory(), fs::copy_options::recursive);
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
+  EXPECT_TRUE(fs::exists(vault_->next_directory() / "vault.db"));
+  fs::remove_all(vault_->next_directory());
+  expect_moved();
+}
+
+// top.cache has a second name at the source of a ring, into which nobody else may write.
+TEST_P(MigrationFiles, ANewRingHasATopCacheOfItsOwn) {
+  fs::remove(vault_->next_directory() / "top.cache");
+  ASSERT_GOOD(begin_migration(*vault_, keys_, 0));
+  EXPECT_FALSE(fs::exists(vault_->directory() / "top.cache"));
+  EXPECT_EQ(fs::exists(vault_->source_directory() / "top.cache"), GetParam().from.is_ring());
+}
+
+TEST_P(MigrationFiles, WithoutAVolumeToMoveToNothingBegins) {
+  fs::remove_all(vault_->next_directory());
+  const Status refused = begin_migration(*vault_, keys_, 0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::usage);
+  expect_owned(*vault_);
+}
+
+INSTANTIATE_TEST_SUITE_P(Moves, MigrationFiles,
+                         testing::Values(Move{"RingToS3oram", kRing, kMatrix},
+                                         Move{"S3oramToRing", kMatrix, kRing},
+                                         Move{"RingToRing", kRing, kRing},
+                                         Move{"S3oramToS3oram", kMatrix, kMatrix}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace s3oram
