@@ -1,9 +1,9 @@
 // One line in, one JSON text out.
 #include "fused/daemon/control_requests.h"
 
-#include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "fused/daemon/migration_requests.h"
 #include "fused/daemon/replace_server.h"
 
 namespace s3oram {
@@ -11,20 +11,6 @@ namespace {
 
 std::string answer_of(const Status& outcome) {
   return outcome ? control_answer({{"ok", true}}) : control_failure(outcome.error());
-}
-
-Status back_up(FileSystem& files) {
-  const auto made = files.back_up();
-  if (made) return {};
-  if (made.error() == EROFS)
-    return fail(Errc::unsupported, "no backup is made: it is mounted read-only");
-  if (made.error() == EUCLEAN)
-    return fail(Errc::damaged_vault,
-                "no backup is made, because vault.db is damaged ({}), and the last one stays as it "
-                "is: unmount, and run s3oramfs fsck --repair",
-                files.status().first_damage);
-  return fail(code_of_barrier(made.error()), "no backup could be made: {}; it is tried again",
-              std::strerror(made.error()));
 }
 
 }  // namespace
@@ -48,7 +34,8 @@ ControlHandler control_handler(const Watched& watched, Locker& locker) {
       return answer_of({});
     }
     if (is_replacement(request)) return replace_server(watched.volume, request);
-    if (request == "backup") return answer_of(back_up(watched.files));
+    if (is_about_migration(request)) return answer_on_migration(watched, request);
+    if (request == "backup") return answer_of(back_up_names(watched.files));
     if (request == "sync") return answer_of(sync(watched.files));
     if (request == "lock") return answer_of(locker.lock());
     if (request.starts_with("unlock "))

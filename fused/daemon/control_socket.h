@@ -6,6 +6,11 @@
 //   "replace-server N HOST:PORT,KEY"
 //             {"ok":true,"untold":[...]} when another machine has the place of server N; a scrub of
 //             it begins: see "status". "untold": servers that do not know of it yet
+//   "migrate RATE"
+//             {"ok":true} when blocks move from the volume to the one in next/: see "status". RATE:
+//             bytes a second, 0 for no bound
+//   "migrate-rate RATE"
+//             {"ok":true} when that rate has changed
 //   "hurry"   {"ok":true}; silent servers are waited for no longer (FileSystem::hurry())
 //   "drop"    {"ok":true}; contents that are durable are dropped from memory
 //   "lock"    {"ok":true} when everything is durable and the mount is about to be locked; until

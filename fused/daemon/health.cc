@@ -19,7 +19,7 @@ constexpr auto kVolume = "volume", kDisagree = "servers_disagree", kServerSilent
                kUnreadable = "unreadable", kLost = "scrub_lost", kBackup = "backup",
                kDamaged = "vault_db_damaged", kLostBlocks = "blocks_lost",
                kEvictionLag = "eviction_lag", kWriteLag = "write_lag", kServerAway = "server_away",
-               kServerCatchesUp = "server_catches_up";
+               kServerCatchesUp = "server_catches_up", kMigration = "migration";
 
 const char* kind_of(Errc code) {
   switch (code) {
@@ -54,6 +54,27 @@ void add_silent(Problems& to, const VolumeStatus& volume) {
                     human_duration(server.silent_seconds), why),
         fmt::format("{} does not answer{}", server.address, why), number);
   }
+}
+
+/// Of a migration.
+void add_source(Problems& to, const VolumeStatus& volume) {
+  if (!volume.migration) return;
+  const MigrationStatus& migration = *volume.migration;
+  for (const auto& server : migration.source_servers)
+    if (!server.answering && server.place == Place::in_step)
+      add(to, kMigration,
+          fmt::format("{} does not answer for {}: {} blocks have not moved from there yet, and "
+                      "cannot be read",
+                      server.address, human_duration(server.silent_seconds), migration.left),
+          fmt::format("{} does not answer", server.address));
+  if (!migration.hindrance.empty())
+    add(to, kMigration, fmt::format("blocks do not move: {}", migration.hindrance));
+  if (migration.unreadable > 0)
+    add(to, kMigration,
+        fmt::format("{} blocks cannot be read where they are, and so do not move: files that need "
+                    "them give an error; delete or restore these, and the migration ends",
+                    migration.unreadable),
+        "blocks cannot be read where they are, and so do not move");
 }
 
 void add_troubled(Problems& to, const VolumeStatus& volume) {
@@ -175,10 +196,10 @@ void add_lost(Problems& to, const VolumeStatus& volume) {
 }  // namespace
 
 const std::vector<const char*> kProblemKinds = {
-    kVolume,        kDisagree,      kServerSilent, kServerFull,     kServerStore,
-    kServerFailing, kServerStalled, kDatabase,     kNoRoom,         kFailing,
-    kUnreadable,    kLost,          kBackup,       kDamaged,        kLostBlocks,
-    kEvictionLag,   kWriteLag,      kServerAway,   kServerCatchesUp};
+    kVolume,        kDisagree,      kServerSilent, kServerFull,      kServerStore,
+    kServerFailing, kServerStalled, kDatabase,     kNoRoom,          kFailing,
+    kUnreadable,    kLost,          kBackup,       kDamaged,         kLostBlocks,
+    kEvictionLag,   kWriteLag,      kServerAway,   kServerCatchesUp, kMigration};
 
 double seconds(std::chrono::milliseconds duration) {
   return std::chrono::duration<double>(duration).count();
@@ -197,6 +218,7 @@ std::vector<Problem> find_problems(const MountState& state) {
                     "checked, or replace the one that it is, then unmount and mount again",
                     volume.evictions_stopped));
   add_silent(found, volume);
+  add_source(found, volume);
   add_troubled(found, volume);  // the trouble may be a silent server
   add_stalled(found, volume);
   add_database(found, volume);

@@ -22,6 +22,12 @@ const char* name_of(VolumeStatus::Server::Place place) {
                                          : "catching up";
 }
 
+/// Of server `i`; a migration may have begun between the two questions.
+std::vector<LinkTraffic> links_of(const std::vector<std::vector<LinkTraffic>>& links,
+                                  std::size_t i) {
+  return i < links.size() ? links[i] : std::vector<LinkTraffic>();
+}
+
 json server_json(const VolumeStatus::Server& server, const std::vector<LinkTraffic>& traffic) {
   json links = json::array();
   for (const LinkTraffic& link : traffic)
@@ -78,6 +84,28 @@ json causes_json(const MountState& state) {
   return causes;
 }
 
+/// Null without a migration. `links` has the volume's servers first.
+json migration_json(const VolumeStatus& volume,
+                    const std::vector<std::vector<LinkTraffic>>& links) {
+  if (!volume.migration) return {};
+  const MigrationStatus& migration = *volume.migration;
+  json servers = json::array();
+  for (std::size_t i = 0; i < migration.source_servers.size(); ++i)
+    servers.push_back(
+        server_json(migration.source_servers[i], links_of(links, volume.servers.size() + i)));
+  const auto& left = migration.seconds_left;
+  return {{"open", migration.is_open},
+          {"from", name_of(kSchemes, migration.from)},
+          {"moved", migration.moved},
+          {"left", migration.left},
+          {"of", migration.moved + migration.left},
+          {"unreadable", migration.unreadable},
+          {"seconds_left", left ? json(std::round(*left)) : json()},
+          {"rate", migration.rate},
+          {"hindrance", migration.hindrance},
+          {"source_servers", servers}};
+}
+
 }  // namespace
 
 json status_json(const MountIdentity& mount, const MountState& state,
@@ -86,7 +114,7 @@ json status_json(const MountIdentity& mount, const MountState& state,
   const FileSystemStatus& files = state.files;
   json servers = json::array();
   for (std::size_t i = 0; i < volume.servers.size(); ++i)
-    servers.push_back(server_json(volume.servers[i], links[i]));
+    servers.push_back(server_json(volume.servers[i], links_of(links, i)));
   const auto found = problems(state);
   return {{"ok", true},
           {"mountpoint", mount.mountpoint},
@@ -114,6 +142,7 @@ json status_json(const MountIdentity& mount, const MountState& state,
             {"free_bytes", state.free_bytes},
             {"uncommitted", volume.uncommitted}}},
           {"scrub", volume.scrub ? scrub_json(*volume.scrub) : json()},
+          {"migration", migration_json(volume, links)},
           {"servers", servers},
           {"cache",
            {{"bytes", files.cache_bytes},
@@ -262,7 +291,7 @@ void gauge(const MountIdentity& mount, const MountState& state,
   gauge_volume(state, metrics);
   gauge_files(state.files, metrics);
   for (std::size_t i = 0; i < state.volume.servers.size(); ++i)
-    gauge_server(i, state.volume.servers[i], links[i], metrics);
+    gauge_server(i, state.volume.servers[i], links_of(links, i), metrics);
 }
 
 }  // namespace s3oram

@@ -13,6 +13,7 @@
 
 #include "fused/daemon/free_space.h"
 #include "fused/daemon/guarded.h"
+#include "fused/daemon/migration_watch.h"
 #include "fused/daemon/mount_limits.h"
 #include "fused/daemon/raise.h"
 #include "fused/files/file_system.h"
@@ -96,15 +97,16 @@ Result<FileSystemOptions> file_system_options(const MountCommand& command) {
 /// Lets the file system see the room that the device, and the disk of the vault, have for it. The
 /// references must outlive it. `height` is the tree's, as it was a moment ago: the volume may not
 /// be asked under the lock of the file system.
-void bound_by_room(FileSystemOptions& options, Volume& volume, const VaultConfig& config,
-                   FreeSpace& space, const std::atomic<unsigned>& height) {
-  const std::uint64_t block = config.params.block_size;
-  options.cache.free_bytes = [&volume, &space, &height, config, block] {
+void bound_by_room(FileSystemOptions& options, Volume& volume, FreeSpace& space,
+                   const std::atomic<unsigned>& height) {
+  const std::uint64_t block = volume.device().block_size();
+  options.cache.free_bytes = [&volume, &space, &height, block] {
     const Room room = volume.device().room();
     std::uint64_t growth = room.more * block;
-    if (config.local)  // its servers share one disk, and each reports all of it as free
-      growth = std::min(growth, growth_that_fits(config.params, config.params.scheme.servers,
-                                                 height, space.bytes()));
+    // Servers of this machine share one disk, and each reports all of it as free.
+    if (const auto local = volume.local())
+      growth =
+          std::min(growth, growth_that_fits(*local, local->scheme.servers, height, space.bytes()));
     return room.blocks * block + growth;
   };
   options.database_room = [&space, block] { return space.bytes() / kDatabaseBytes * block; };
@@ -122,8 +124,10 @@ Result<KernelReferences> close_files(FileSystem& files, bool held) {
 Result<std::optional<LockedState>> serve_and_close(const MountCommand& command,
                                                    const Watched& watched, Entrance& entrance,
                                                    Audience& audience) {
+  S3O_ASSIGN(const auto migration, MigrationWatch::start(watched.volume, watched.files));
   auto held = guarded([&] { return serve(command, watched, entrance, audience); });
   const bool is_held = held && *held;
+  migration->leave_files();
   auto references = close_files(watched.files, is_held);
   if (is_held && !references) {
     held->reset();  // closes the device, so that nobody waits for an answer
@@ -168,7 +172,7 @@ Result<std::optional<LockedState>> open_and_serve(const MountCommand& command, V
   std::atomic<unsigned> height = volume->status().height;
   S3O_ASSIGN(auto options, file_system_options(command));
   options.references = entrance.references;
-  bound_by_room(options, *volume, vault.config(), space, height);
+  bound_by_room(options, *volume, space, height);
   const std::string database = vault.database().string();
   auto files =
       guarded([&] { return FileSystem::mount(volume->device(), database, options, disk); });

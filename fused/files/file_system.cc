@@ -100,6 +100,11 @@ void FileSystem::hurry() {
   state_.cache.waits.hurry();
 }
 
+void FileSystem::bear_with_device() {
+  const Lock lock(state_.mutex);
+  state_.cache.waits.wake(true);
+}
+
 Status FileSystem::unmount() { return finish(false); }
 
 Result<KernelReferences> FileSystem::suspend() {

@@ -79,6 +79,8 @@ class FileSystem final : public CommitParticipant {
   Result<KernelReferences> suspend();
   /// Makes unmount() wait only a moment for a device that has made no progress for the deadline.
   void hurry();
+  /// Waits for the device begin again: it has something else to do, and makes no progress.
+  void bear_with_device();
 
   /// Returns the inodes that the kernel refers to.
   std::vector<Ino> referenced();

@@ -89,6 +89,27 @@ const Case kCases[] = {
      },
      {"server 1 does not answer for 1 s: reading and writing wait",
       "server 3 does not answer for 2 h: reading and writing wait"}},
+    {"a silent server that the vault is leaving",
+     [](MountState& s) {
+       auto migration = std::make_shared<MigrationStatus>();
+       migration->left = 40;
+       migration->source_servers.resize(1);
+       migration->source_servers[0].address = "source server 1 (a:1)";
+       migration->source_servers[0].silent_seconds = 12;
+       s.volume.migration = migration;
+     },
+     {"source server 1 (a:1) does not answer for 12 s: 40 blocks have not moved from there yet, "
+      "and cannot be read"}},
+    {"blocks that do not move",
+     [](MountState& s) {
+       auto migration = std::make_shared<MigrationStatus>();
+       migration->hindrance = "there is no room for more blocks";
+       migration->unreadable = 2;
+       s.volume.migration = migration;
+     },
+     {"blocks do not move: there is no room for more blocks",
+      "2 blocks cannot be read where they are, and so do not move: files that need them give an "
+      "error; delete or restore these, and the migration ends"}},
     {"a server with a disk that fails",
      [](MountState& s) { s.volume.servers[1].trouble = "write slots: Input/output error"; },
      {"server 2 has trouble, and is asked again: write slots: Input/output error"}},
