@@ -15,6 +15,7 @@ using Args = std::vector<std::string>;  // what follows the subcommand's name
 Status run_init(const Args& args);
 Status run_invite(const Args& args);
 Status run_deploy(const Args& args);
+Status run_migrate(const Args& args);
 Status run_mount(const Args& args);
 Status run_umount(const Args& args);
 Status run_lock(const Args& args);

@@ -14,6 +14,7 @@
 #include "oramcore/base/human.h"
 #include "oramcore/db/database_header.h"
 #include "oramcore/db/sealed_disk.h"
+#include "oramcore/volume/migration.h"
 
 namespace s3oram {
 namespace {
@@ -86,6 +87,7 @@ Result<std::unique_ptr<SealedDisk>> unlocked_disk(Vault& vault, const Credential
   if (read_header(vault.database()).kind != DatabaseHeader::Kind::sealed || !vault.check_key())
     return nullptr;
   S3O_ASSIGN(const auto opened, unlock_vault(options, vault));
+  S3O_TRY(settle_migration(vault, opened.keys));
   return std::make_unique<SealedDisk>(opened.keys.pages);
 }
 
@@ -97,7 +99,7 @@ Status run_fsck(const Args& args) {
   std::string name;
   bool repair = false;
   bool as_json = false;
-  app.add_flag("--repair", repair, "Repair what can be repaired; keeps a copy of vault.db");
+  app.add_flag("--repair", repair, "Repair what can be; a copy of vault.db is kept");
   app.add_flag("--json", as_json, "Print JSON, for programs");
   CredentialOptions credential;
   add_vault(app, "VAULT", name, "The vault", &credential);

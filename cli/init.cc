@@ -37,21 +37,7 @@ Result<bool> parse_options(const Args& args, InitOptions& options) {
   CLI::App app("Creates a vault: a directory with the keys and state of one private directory.",
                "s3oramfs init");
   app.add_option("VAULT", options.vault, "The directory to create, or an empty one")->required();
-  auto* local = app.add_flag("--local", options.local, "In the vault, by servers on this machine")
-                    ->group("Where the blocks are stored (one of these)");
-  app.add_option("--server", options.servers, "On this server; repeat for each server")
-      ->type_name("HOST:PORT,KEY")
-      ->take_all()
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->group(local->get_group())
-      ->excludes(local);
-  app.add_option("--servers", options.local_servers,
-                 "With --local, number of servers; default: the least")
-      ->type_name("N")
-      ->check(CLI::Range(1U, 127U))
-      ->group(local->get_group())
-      ->needs(local);
+  add_place_options(app, options);
   add_volume_options(app, options);
   options.patience.add_to(app);
   auto parsed = parse(app, args);
@@ -143,7 +129,9 @@ Result<Wishes> wishes_of(const InitOptions& options) {
   return wishes;
 }
 
-Result<Choice> choose(const InitOptions& options) {
+}  // namespace
+
+Result<Choice> choose_numbers(const InitOptions& options) {
   S3O_ASSIGN(const auto wishes, wishes_of(options));
   S3O_ASSIGN(auto choice, choose_volume(wishes));
   choice.params.first_height =
@@ -157,8 +145,8 @@ Result<Choice> choose(const InitOptions& options) {
   return choice;
 }
 
-Result<VaultConfig> config_of(const InitOptions& options, const VolumeParams& params,
-                              Random& random) {
+Result<VaultConfig> describe_volume(const InitOptions& options, const VolumeParams& params,
+                                    Random& random) {
   VaultConfig config;
   random.fill(config.volume);
   config.params = params;
@@ -176,6 +164,8 @@ Result<VaultConfig> config_of(const InitOptions& options, const VolumeParams& pa
   return config;
 }
 
+namespace {
+
 /// Those who were invited tell their keys later.
 bool same_request(const InitOptions& options, const VaultConfig& a, const VaultConfig& b) {
   const auto same_server = [&](const ServerAddress& one, const ServerAddress& other) {
@@ -185,7 +175,8 @@ bool same_request(const InitOptions& options, const VaultConfig& a, const VaultC
          std::ranges::equal(a.servers, b.servers, same_server);
 }
 
-/// Of this machine; servers elsewhere look for themselves.
+}  // namespace
+
 Status check_room(const InitOptions& options, const VolumeParams& params) {
   const std::uint64_t servers = options.local ? params.scheme.servers : 0;
   return check_disk_room(options.vault,
@@ -194,12 +185,14 @@ Status check_room(const InitOptions& options, const VolumeParams& params) {
                          kNewVaultFiles + servers * kStoreFiles);
 }
 
+namespace {
+
 // A vault being made, or an unfinished one found; removed again unless kept.
 class Unfinished {
  public:
   static Result<Unfinished> start(InitOptions& options, const VolumeParams& params) {
     SystemRandom random;
-    S3O_ASSIGN(auto config, config_of(options, params, random));
+    S3O_ASSIGN(auto config, describe_volume(options, params, random));
     auto found = Vault::find(options.vault);
     if (found || found.error().code != Errc::not_a_vault) return resume(options, config, found);
 
@@ -266,26 +259,14 @@ class Unfinished {
   bool remove_ = false;
 };
 
-// Tries until the servers admit the key, or as long as the options say.
 Status create_volume(const InitOptions& options, Unfinished& making, const VaultKeys& keys) {
   if (options.invites()) {
     making.keep();  // someone will use the invitations
     S3O_TRY(gather_servers(making.vault, keys, options.patience, options.deliver));
   }
-  Progress progress("making the volume");
-  S3O_ASSIGN(const auto how, volume_options(making.vault, options.patience.timeout, progress));
-  bool shown = false;
-  Status made = until_admitted(options.patience, [&] {
-    Status outcome = Volume::create(making.vault, keys, how);
-    if (outcome || outcome.error().code != Errc::refused_key) return outcome;
-    if (!std::exchange(shown, true)) show_client_key("This client's key is", keys.curve.public_key);
-    making.keep();  // someone will admit this very key
-    return outcome;
-  });
-  if (made || made.error().code != Errc::refused_key) return made;
-  return fail(Errc::refused_key,
-              "{}; {} is kept: once all servers admit its key, run the same init again",
-              made.error().message, making.vault.directory().string());
+  // Someone will admit this very key.
+  return make_at_servers(
+      options, making.vault, keys, [&] { making.keep(); }, "init");
 }
 
 /// What a local vault's disk has room for, beside the empty stores that are there.
@@ -307,10 +288,60 @@ std::string room_on(std::uint64_t available, const VolumeParams& params, std::ui
 
 }  // namespace
 
+Status make_at_servers(const InitOptions& options, Vault& vault, const VaultKeys& keys,
+                       const std::function<void()>& shown, std::string_view again) {
+  Progress progress("making the volume");
+  S3O_ASSIGN(const auto how, volume_options(vault, options.patience.timeout, progress));
+  bool told = false;
+  Status made = until_admitted(options.patience, [&] {
+    Status outcome = Volume::create(vault, keys, how);
+    if (outcome || outcome.error().code != Errc::refused_key) return outcome;
+    if (!std::exchange(told, true)) show_client_key("This client's key is", keys.curve.public_key);
+    shown();
+    return outcome;
+  });
+  if (made || made.error().code != Errc::refused_key) return made;
+  return fail(Errc::refused_key,
+              "{}; {} is kept: once all servers admit its key, run the same {} again",
+              made.error().message, vault.directory().string(), again);
+}
+
+std::string notes_on(const Choice& choice) {
+  return choice.why + (choice.params.kind() == SchemeKind::s3oram &&
+                               choice.params.security == Security::honest_but_curious
+                           ? "Its servers are taken for honest-but-curious: one that lies in an "
+                             "eviction can spoil blocks unnoticed.\n"
+                           : "");
+}
+
+void add_place_options(CLI::App& app, InitOptions& options) {
+  auto* local = app.add_flag("--local", options.local, "In the vault, by servers on this machine")
+                    ->group("Where the blocks are stored (one of these)");
+  app.add_option("--server", options.servers, "On this server; repeat for each server")
+      ->type_name("HOST:PORT,KEY")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->group(local->get_group())
+      ->excludes(local);
+  app.add_option("--servers", options.local_servers,
+                 "With --local, number of servers; default: the least")
+      ->type_name("N")
+      ->check(CLI::Range(1U, 127U))
+      ->group(local->get_group())
+      ->needs(local);
+}
+
 void add_volume_options(CLI::App& app, InitOptions& options) {
   options.credential.add_new_to(app, "");
-  app.add_option("--scheme", options.scheme,
-                 "ring, mirror or s3oram; default: by number of servers")
+  app.add_option("--block-size", options.block_size, "A power of two, 4K to 1M; default: automatic")
+      ->transform(size_from(4096, 1 << 20))
+      ->type_name("SIZE");
+  add_number_options(app, options);
+}
+
+void add_number_options(CLI::App& app, InitOptions& options) {
+  app.add_option("--scheme", options.scheme, "ring, mirror or s3oram; default: by server count")
       ->type_name("NAME");
   app.add_option("--expect", options.expect, "How much data you expect; other defaults follow it")
       ->transform(size_from(1))
@@ -322,9 +353,6 @@ void add_volume_options(CLI::App& app, InitOptions& options) {
       ->type_name("RATE")
       ->check(CLI::PositiveNumber)
       ->group("");
-  app.add_option("--block-size", options.block_size, "A power of two, 4K to 1M; default: automatic")
-      ->transform(size_from(4096, 1 << 20))
-      ->type_name("SIZE");
   app.add_option("--privacy", options.privacy, "computational (default) or information-theoretic")
       ->type_name("KIND");
   app.add_option("--evictor", options.evictor,
@@ -367,7 +395,7 @@ Status run_init(const Args& args) {
 }
 
 Status make_vault(InitOptions& options) {
-  S3O_ASSIGN(const auto choice, choose(options));
+  S3O_ASSIGN(const auto choice, choose_numbers(options));
   S3O_TRY(VaultPlace::check_new(options.vault));
   S3O_ASSIGN(auto making, Unfinished::start(options, choice.params));
   if (Status locked = making.vault.lock(); !locked) {
@@ -382,11 +410,7 @@ Status make_vault(InitOptions& options) {
   const std::string vault = directory.string();
   if (options.credential.no_passphrase)
     std::cout << "Without a passphrase, anyone who can read " << vault << " can read all files.\n";
-  std::cout << choice.why;
-  if (choice.params.kind() == SchemeKind::s3oram &&
-      choice.params.security == Security::honest_but_curious)
-    std::cout << "Its servers are taken for honest-but-curious: one that lies in an eviction can "
-                 "spoil blocks unnoticed.\n";
+  std::cout << notes_on(choice);
   if (options.local) {
     std::error_code unknown;
     if (const auto disk = fs::space(directory, unknown); !unknown)

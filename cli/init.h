@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "cli/credential_options.h"
 #include "cli/gather.h"
 #include "cli/server_option.h"
+#include "oramcore/protocol/sizing.h"
 
 namespace s3oram {
 
@@ -39,6 +41,27 @@ struct InitOptions {
 
 /// What opens the vault, and the numbers of its volume.
 void add_volume_options(CLI::App& app, InitOptions& options);
+
+// What init and migrate have in common.
+
+/// Where the volume lies: --local, --server, --servers.
+void add_place_options(CLI::App& app, InitOptions& options);
+/// The numbers of the volume, all but the size of its blocks.
+void add_number_options(CLI::App& app, InitOptions& options);
+/// Chooses the numbers of the volume. Errors: usage.
+Result<Choice> choose_numbers(const InitOptions& options);
+/// Describes a new volume with a random name. Errors: usage (malformed or equal servers).
+Result<VaultConfig> describe_volume(const InitOptions& options, const VolumeParams& params,
+                                    Random& random);
+/// Checks the room of this machine; servers elsewhere look for themselves.
+Status check_room(const InitOptions& options, const VolumeParams& params);
+/// Makes the volume of `vault` at its servers. Tries until they admit the client's key, or as long
+/// as the options say. Calls `shown` when it has shown the key. `again` is the command that goes on
+/// with it.
+Status make_at_servers(const InitOptions& options, Vault& vault, const VaultKeys& keys,
+                       const std::function<void()>& shown, std::string_view again);
+/// What is to be said of what was chosen.
+std::string notes_on(const Choice& choice);
 
 /// Makes the vault and its volume, or goes on with one that is unfinished, and says what to do with
 /// it. Errors: as a command's.

@@ -44,6 +44,7 @@ constexpr Command kCommands[] = {
     {"restore", "VAULT", "recover a lost vault from its servers", run_restore},
     {"repair", "--server N VAULT", "rebuild the shares of a server that lost them", run_repair},
     {"scrub", "VAULT", "check everything the servers hold, and heal it", run_scrub},
+    {"migrate", "VAULT SERVER...", "move a mounted vault to other servers", run_migrate},
     {"passwd", "VAULT", "change the passphrase or key file", run_passwd},
     {"rekey", "VAULT", "change the key that servers know a vault by", run_rekey},
     {"server", "list VAULT", "list the servers with their addresses and keys", run_server},
@@ -55,8 +56,7 @@ constexpr Command kCommands[] = {
 void print_help() {
   std::cout << "s3oramfs keeps a directory on servers that learn neither what it holds nor which\n"
                "part of it is used.\n\n"
-               "Usage: s3oramfs COMMAND [OPTION...]\n"
-               "       s3oramfs --help | --version\n\n";
+               "Usage: s3oramfs COMMAND [OPTION...] | --help | --version\n\n";
   for (const Command& command : kCommands)
     std::cout << fmt::format("  {:<24}{}\n", fmt::format("{} {}", command.name, command.arguments),
                              command.summary);

@@ -12,6 +12,7 @@
 #include "cli/vault_lock.h"
 #include "cli/vault_owner.h"
 #include "cli/volume_options.h"
+#include "oramcore/base/human.h"
 
 namespace s3oram {
 namespace {
@@ -58,6 +59,11 @@ Status run_rekey(const Args& args) {
   if (!parsed) return {};
   S3O_TRY(become_owner(options.vault, [&] { return options.credential.read_early(); }));
   S3O_ASSIGN(auto vault, find_vault(options.vault));
+  if (vault.config().source)
+    return fail(Errc::usage,
+                "{}: blocks are moving from other servers, which would not know the new key: wait "
+                "for the end (s3oramfs migrate {})",
+                vault.directory().string(), shell_word(vault.directory()));
   if (vault.config().local)
     return fail(Errc::usage, "{}: its servers run on this machine, and need no keys",
                 vault.directory().string());

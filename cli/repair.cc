@@ -1,5 +1,6 @@
 // s3oramfs repair: rebuilds the shares of a server whose store is lost, from the others'; and
 // s3oramfs scrub: has all servers look at all that they hold. Both heal what they find damaged.
+#include <optional>
 #include <set>
 
 #include "cli/command.h"
@@ -11,6 +12,7 @@
 #include "cli/vault_lock.h"
 #include "cli/vault_owner.h"
 #include "cli/volume_options.h"
+#include "oramcore/volume/migration.h"
 
 namespace s3oram {
 namespace {
@@ -18,11 +20,13 @@ namespace {
 struct RepairOptions {
   std::string vault;
   std::set<unsigned> servers;
+  bool source = false;
   int timeout = 20;  // s
   CredentialOptions credential;
 
   void add_to(CLI::App& app, const std::string& what_vault) {
     add_vault(app, "VAULT", vault, what_vault, &credential);
+    app.add_flag("--source", source, "Of the servers that the vault is leaving (migrate)");
     add_timeout(app, timeout);
     credential.add_to(app);
   }
@@ -44,20 +48,29 @@ Status scrub_mounted(const Vault& vault, std::chrono::seconds timeout) {
 Status run(RepairOptions& options, const std::string& doing) {
   S3O_TRY(become_owner(options.vault, [&] { return options.credential.read_early(); }));
   S3O_ASSIGN(auto vault, find_vault(options.vault));
+  if (options.source && !vault.config().source)
+    return fail(Errc::usage, "{}: no migration is under way", vault.directory().string());
   if (Status locked = vault.lock(); !locked) {
     const bool mounted = locked.error().code == Errc::vault_in_use && options.servers.empty() &&
-                         ask_daemon(vault, "status", kStatusPatience);
+                         !options.source && ask_daemon(vault, "status", kStatusPatience);
     if (mounted) return scrub_mounted(vault, std::chrono::seconds(options.timeout));
     S3O_TRY(lock_vault(vault));
   }
   S3O_ASSIGN(const auto opened, unlock_vault(options.credential, vault));
-  const std::string& directory = vault.directory().string();
+  S3O_TRY(settle_migration(vault, opened.keys));
+  std::optional<Vault> source;
+  if (options.source) {
+    if (!vault.config().source)
+      return fail(Errc::usage, "{}: no migration is under way", vault.directory().string());
+    source = vault.source();
+  }
   auto repaired = [&]() -> Result<RepairedVolume> {
-    Progress progress(doing + " " + directory);
-    S3O_ASSIGN(const auto how, volume_options(vault, options.timeout, progress));
+    Progress progress(doing + " " + vault.directory().string());
+    Vault& volume = source ? *source : vault;
+    S3O_ASSIGN(const auto how, volume_options(volume, options.timeout, progress));
     std::set<Party> servers;
     for (const unsigned server : options.servers) servers.insert(static_cast<Party>(server));
-    return Volume::repair(vault, opened.keys, how, std::move(servers));
+    return Volume::repair(volume, opened.keys, how, std::move(servers));
   }();
   if (!repaired) return fail(std::move(repaired).error());
   return report_repair(vault, options.servers, *repaired);

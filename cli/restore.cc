@@ -25,6 +25,7 @@
 #include "oramcore/vault/recovery_sheet.h"
 #include "oramcore/vault/vault_config.h"
 #include "oramcore/vault/vault_place.h"
+#include "oramcore/volume/migration.h"
 
 namespace s3oram {
 namespace {
@@ -35,7 +36,7 @@ constexpr std::size_t kLargestRecovery = 1 << 20;
 
 struct RestoreOptions {
   fs::path vault, from;
-  bool force = false, rewrite_first = false;
+  bool force = false, rewrite_first = false, accept_older = false;
   int timeout = 20;  // s
   CredentialOptions credential;
 };
@@ -49,6 +50,8 @@ Result<bool> parse_options(const Args& args, RestoreOptions& options) {
   app.add_flag("--force", options.force, "Even if vault.db exists; a copy of it is kept");
   app.add_flag("--rewrite-first", options.rewrite_first,
                "One server: do not trust its records; slower");
+  app.add_flag("--accept-older", options.accept_older,
+               "During migrate: lost blocks may have older contents");
   add_timeout(app, options.timeout);
   options.credential.add_to(app);
   return parse(app, args);
@@ -271,12 +274,16 @@ Status run_restore(const Args& args) {
   S3O_ASSIGN(auto opened, unlock_vault(options.credential, *vault));
   const VaultKeys& keys = opened.keys;
   SealedDisk disk(keys.pages);
-  S3O_TRY(check_database(vault->database(), vault->config(), keys.sealing, disk));
+  S3O_TRY(settle_migration(*vault, keys));
+  S3O_TRY(
+      check_database(vault->database(), vault->config(), keys.of(vault->config()).sealing, disk));
   if (!options.force) S3O_TRY(refuse_files(vault->database(), disk));
-  S3O_TRY(heal_former(vault->database(), disk));
+  // One that is mended could lack places, and the servers that a vault leaves have old contents.
+  if (!vault->config().source) S3O_TRY(heal_former(vault->database(), disk));
   Progress progress("restoring " + vault->directory().string());
   S3O_ASSIGN(auto how, volume_options(*vault, options.timeout, progress));
   how.rewrite_first = options.rewrite_first;
+  how.accept_older = options.accept_older;
   const fs::path made = place_to_make(*vault);
   S3O_TRY(remove_database(made));  // of a restore that was cut short
   auto restored = restore(*vault, keys, disk, how, made);

@@ -143,12 +143,15 @@ Status replace(const Args& args) {
 
 Status change_count(const Args& args, std::string_view what) {
   if (args.empty() || args.front() == "--help")
-    return fail(Errc::usage, "server {} VAULT: the number of a vault's servers cannot change yet",
+    return fail(Errc::usage,
+                "server {} VAULT: the number of a volume's servers does not change: s3oramfs "
+                "migrate moves a vault to more, or fewer",
                 what);
   return fail(Errc::unsupported,
               "{}: how many servers a volume has is fixed when it is made: what counts as a "
               "majority of them, at each server and here, would have to change at one instant; "
-              "s3oramfs server replace exchanges one for another",
+              "s3oramfs migrate moves the vault to a volume on other servers, and s3oramfs server "
+              "replace exchanges one for another",
               args.front());
 }
 
@@ -160,6 +163,8 @@ Status note(const Args& args) {
       "s3oramfs server");
   std::string name, address;
   unsigned number = 0;
+  bool source = false;
+  app.add_flag("--source", source, "Of the servers that the vault is leaving (migrate)");
   app.add_option("VAULT", name, "The vault")->required()->transform(by_name());
   app.add_option("N", number, "The server's number")->required()->check(CLI::Range(1, 255));
   app.add_option("ADDRESS", address, "HOST:PORT,KEY: its new address and key")->required();
@@ -169,7 +174,9 @@ Status note(const Args& args) {
   S3O_TRY(become_owner(name));
   S3O_ASSIGN(auto vault, find_vault(name));
   S3O_TRY(lock_vault(vault));
-  return vault.set_server(static_cast<Party>(number), servers.front());
+  const auto server = static_cast<Party>(number);
+  return source ? vault.set_source_server(server, servers.front())
+                : vault.set_server(server, servers.front());
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ ordered_json describe(const Vault& vault, bool mounted_here) {
   status["evictor"] = name_of(kEvictors, config.params.evictor);
   status["privacy"] = name_of(kPrivacies, config.params.privacy);
   status["security"] = name_of(kSecurities, config.params.security);
+  if (config.source) status["moving_from"] = name_of(kSchemes, config.source->volume.params.kind());
   status["servers"] = ordered_json::array();
   for (const ServerAddress& server : config.servers)
     status["servers"].push_back({{"address", config.local ? "local" : server.host_port}});

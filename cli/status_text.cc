@@ -74,6 +74,22 @@ std::string scrub_text(const ordered_json& scrub, const std::string& piece) {
                      found);
 }
 
+/// Of a migration under way.
+std::string migration_text(const ordered_json& migration) {
+  if (!migration.is_object() || migration.empty()) return "";
+  const std::uint64_t of = number(migration, "of");
+  std::string servers;
+  for (const ordered_json& server : member(migration, "source_servers"))
+    servers += (servers.empty() ? "" : ", ") + text(server, "address");
+  const ordered_json& left = member(migration, "seconds_left");
+  const std::uint64_t rate = number(migration, "rate");
+  return fmt::format(
+      "\nmoving    from {} ({}): {:.0f} % of {} here{}{}", text(migration, "from"), servers,
+      of == 0 ? 100 : 100 * real(migration, "moved") / real(migration, "of"), plural(of, "block"),
+      left.is_number() ? ", about " + human_duration(left.get<double>()) + " left" : "",
+      rate > 0 ? fmt::format("; at most {} a second", human_size(rate)) : "");
+}
+
 std::string mounted_text(const ordered_json& status, std::int64_t now) {
   const ordered_json& volume = member(status, "volume");
   const ordered_json& cache = member(status, "cache");
@@ -117,6 +133,7 @@ std::string mounted_text(const ordered_json& status, std::int64_t now) {
   if (const auto stash = number(volume, "stash"); stash > 0)
     out += fmt::format("; {} in the stash", plural(stash, "block"));
   out += top_text(member(volume, "top"));
+  out += migration_text(member(status, "migration"));
   out += scrub_text(member(status, "scrub"), is_ring(status) ? "row" : "share");
   const auto since = static_cast<double>(now) - real(status, "since");
   return fmt::format("mounted   on {} for {}, by process {}{}\n", text(status, "mountpoint"),
@@ -213,6 +230,8 @@ std::string status_text(const ordered_json& status, std::int64_t now) {
                      is_ring(status) ? fmt::format("; its top {} here",
                                                    plural(number(status, "top_levels"), "level"))
                                      : "");
+  if (const std::string from = text(status, "moving_from"); !from.empty() && !told)
+    out += fmt::format("moving    from {}: blocks move while it is mounted\n", from);
   out += is_ring(status) ? "servers   1, which learns nothing; it has the only copy\n"
                          : fmt::format("servers   {}, of which any {} learn nothing\n",
                                        servers.size(), number(status, "privacy_threshold"));

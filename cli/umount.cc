@@ -30,7 +30,7 @@ constexpr auto kPoll = 20ms;
 // When a daemon that still serves the mount will do so for longer: what somebody has asked for, it
 // gives up before that.
 constexpr auto kServed = 60s;
-constexpr std::size_t kMostSaid = 4096;  // by what unmounts
+constexpr std::size_t kMostOfUmount = 4096;  // by what unmounts
 
 struct How {
   bool lazy = false;
@@ -76,7 +76,7 @@ Status unmount(const VaultMount& mount, const How& how) {
     words = {"fusermount3", detach ? "-uz" : "-u"};
   }
   words.insert(words.end(), {"--", mount.point});
-  S3O_ASSIGN(auto end, run_program(std::move(words), STDERR_FILENO, kMostSaid));
+  S3O_ASSIGN(auto end, run_program(std::move(words), STDERR_FILENO, kMostOfUmount));
   if (end.succeeded()) return {};
   std::string said(end.said.begin(), end.said.end());
   if (said.find(" busy") != std::string::npos) return busy(mount);

@@ -62,6 +62,12 @@ class Check {
                                 std::move(repair)});
   }
 
+  /// While a vault moves, no row of a place may be lost: the source has an old content of its
+  /// block.
+  void found_damage(const std::string& what) {
+    found("damaged-database", what, vault_.config().source ? "" : kSalvaged);
+  }
+
   void note(const std::optional<Error>& error) {
     if (error && error->code == Errc::unsupported) report_.unsupported = true;
   }
@@ -100,12 +106,12 @@ class Check {
       found("damaged-database", problems.error().message, {});
       return {};
     }
-    const bool salvages = !problems->empty() || has_changed_rows(*database);
-    if (!problems->empty())
-      found("damaged-database", "SQLite finds the file damaged: " + *problems, kSalvaged);
+    const bool damaged = !problems->empty() || has_changed_rows(*database);
+    if (!problems->empty()) found_damage("SQLite finds the file damaged: " + *problems);
+    const bool stays = damaged && vault_.config().source, salvages = damaged && !stays;
     if (!repair_ || !salvages) S3O_TRY(check_rows(*database));
     const bool mend =
-        repair_ &&
+        repair_ && !stays &&
         (salvages || std::any_of(report_.findings.begin(), report_.findings.end(),
                                  [](const Finding& finding) { return finding.mendable(); }));
     if (!mend) return {};
@@ -139,12 +145,45 @@ class Check {
 
   /// Of a sealed database that cannot even be opened.
   Status check_pages(const std::string& problem) {
-    found("damaged-database", problem, kSalvaged);
-    if (!repair_) return {};
+    found_damage(problem);
+    if (!repair_ || vault_.config().source) return {};
     S3O_TRY(save_copy());
     S3O_TRY(salvage_and_mend());
     if (report_.repaired) return {};
     return remove_database(std::exchange(report_.copy, {}));
+  }
+
+  static void add_mapped(const std::vector<BlockId>& blocks, FileCheckInput& input) {
+    if (!blocks.empty())
+      input.mapped.resize(std::max<std::size_t>(input.mapped.size(), blocks.back() + 1));
+    for (const BlockId block : blocks) input.mapped[block] = true;
+  }
+
+  /// Blocks that have not moved yet lie at the source of a migration. While that is under way, no
+  /// row of a place is deleted: the source would give an old content of its block.
+  void look_at_source(StateReport& state, FileCheckInput& input) {
+    for (Finding& finding : state.findings) finding.repair.clear();
+    const Vault source = vault_.source();
+    const VolumeParams& params = source.config().params;
+    auto database = Database::open(source.database().string(), Database::Mode::read_only, disk_);
+    if (!database) {
+      state.findings.push_back(
+          {"source-database",
+           "source/vault.db",
+           fmt::format("{}: where the blocks are that have not moved yet is not known; {}",
+                       database.error().message, kMakeAnew),
+           {}});
+      return;
+    }
+    const auto report = volume_kind(params).check(*database, params);
+    for (Finding& finding : report->findings) {
+      finding.repair.clear();
+      finding.where = "source/" + finding.where;
+      state.findings.push_back(std::move(finding));
+    }
+    add_mapped(report->blocks, input);
+    for (const BlockId block : report->unreadable)
+      if (!std::ranges::binary_search(state.blocks, block)) input.unreadable.insert(block);
   }
 
   struct Rows {
@@ -175,9 +214,8 @@ class Check {
                                     .count(),
                          .uid = ::getuid(),
                          .gid = ::getgid()};
-    const std::vector<BlockId>& blocks = rows.state->blocks;
-    if (!blocks.empty()) input.mapped.resize(blocks.back() + 1);
-    for (const BlockId block : blocks) input.mapped[block] = true;
+    add_mapped(rows.state->blocks, input);
+    if (vault_.config().source) look_at_source(*rows.state, input);
     if (const auto backups = read_lists(database))  // no file's
       for (const BackupList& backup : *backups)
         for (const BlockId block : backup.blocks)
@@ -228,7 +266,7 @@ class Check {
           return fail(Errc::failed, "{}: what was found could not be mended; nothing was changed",
                       path_.string());
         progress_("mending");
-        S3O_TRY(rows.state->repair(database));
+        if (!vault_.config().source) S3O_TRY(rows.state->repair(database));
         S3O_TRY(repair_files(database, rows.files));
         rows = look(database);
       }

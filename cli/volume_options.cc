@@ -15,7 +15,8 @@ Result<VolumeOptions> volume_options(const Vault& vault, int timeout_seconds, Pr
   VolumeOptions how;
   how.deadline = std::chrono::seconds(timeout_seconds);
   how.progress = [&progress](const std::string& detail) { progress.update(detail); };
-  if (!vault.config().local) return how;
+  const VaultConfig& config = vault.config();
+  if (!config.local && !(config.source && config.source->volume.local)) return how;
   S3O_ASSIGN(auto serverd, program_beside("s3oramfs-serverd"));
   how.serverd = serverd;
   return how;

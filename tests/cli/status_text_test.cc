@@ -139,6 +139,34 @@ TEST(StatusText, TellsOfAScrub) {
   EXPECT_EQ(scrub(), "ended early: no room: 31 shares healed, 1 slot lost");
 }
 
+TEST(StatusText, TellsOfAMigration) {
+  ordered_json status = mounted();
+  status["migration"] = nullptr;
+  EXPECT_EQ(status_text(status, 1060).find("moving"), std::string::npos);
+  const auto moving = [&] {
+    const std::string text = status_text(status, 1060);
+    const auto at = text.find("moving    ");
+    return at == std::string::npos ? "" : text.substr(at + 10, text.find('\n', at) - at - 10);
+  };
+  status["migration"] = {{"from", "ring"},
+                         {"moved", 25},
+                         {"left", 75},
+                         {"of", 100},
+                         {"unreadable", 0},
+                         {"seconds_left", nullptr},
+                         {"rate", 0},
+                         {"hindrance", ""},
+                         {"source_servers", {{{"address", "source server 1 (a:1)"}}}}};
+  EXPECT_EQ(moving(), "from ring (source server 1 (a:1)): 25 % of 100 blocks here");
+  status["migration"]["seconds_left"] = 7200;
+  status["migration"]["rate"] = 2048;
+  EXPECT_EQ(moving(),
+            "from ring (source server 1 (a:1)): 25 % of 100 blocks here, about 2 h left; at most "
+            "2.0 KiB a second");
+  status = {{"vault", "/v"}, {"ready", true}, {"mounted", false}, {"moving_from", "ring"}};
+  EXPECT_EQ(moving(), "from ring: blocks move while it is mounted");
+}
+
 TEST(StatusText, ASilentServerTellsNothingOfItsLinks) {
   ordered_json status = mounted();
   status["servers"][2] = server(3, false, ordered_json::array());
