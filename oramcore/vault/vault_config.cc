@@ -21,7 +21,8 @@ constexpr std::uint64_t kFormatBeforeMoves = 4;
 constexpr std::uint64_t kFormatBeforeSeals = 3;
 constexpr std::uint64_t kFormatBeforeSlots = 2;
 constexpr auto kRecovery = "s3oramfs recovery";
-constexpr std::uint64_t kRecoveryFormat = 1;
+constexpr std::uint64_t kRecoveryFormat = 2;
+constexpr std::string_view kChecksum = ",\"checksum\":\"";
 constexpr int kBase64 = sodium_base64_VARIANT_ORIGINAL;
 
 template <std::size_t N>
@@ -148,6 +149,13 @@ Result<ServerAddress> parse_server(const json& object, const std::string& where,
   return server;
 }
 
+// Of the text of a recovery file up to kChecksum.
+std::string checksum(std::string_view text) {
+  std::array<std::uint8_t, 16> sum;
+  crypto_generichash(sum.data(), sum.size(), as_bytes(text).data(), text.size(), nullptr, 0);
+  return to_hex(sum);
+}
+
 Result<VaultRecovery> read_recovery(const std::string& text, const std::filesystem::path& path) {
   const std::string where = path.string();
   const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -155,6 +163,9 @@ Result<VaultRecovery> read_recovery(const std::string& text, const std::filesyst
     return fail(Errc::damaged_vault, "{}: not what s3oramfs backup --keys has written", where);
   Members members(object, where + ":");
   const auto format = members.number<std::uint64_t>(kRecovery);
+  const auto covered = std::string_view(text).substr(0, text.rfind(kChecksum));
+  if ((format > 1 || members.has("checksum")) && members.text("checksum") != checksum(covered))
+    return fail(Errc::damaged_vault, "{}: damaged (its checksum does not fit)", where);
   if (format > kRecoveryFormat) return unknown_format(where, format, kRecoveryFormat);
   const json* vault = members.take("vault");
   const std::string encoded = members.text("keys");
@@ -331,7 +342,9 @@ std::string to_recovery(const VaultFile& file, ByteSpan keys) {
   object[kRecovery] = kRecoveryFormat;
   object["vault"] = nlohmann::ordered_json::parse(to_json(file));
   object["keys"] = encoded;
-  return object.dump() + "\n";
+  std::string text = object.dump();
+  text.pop_back();
+  return fmt::format("{0}{1}{2}\"}}\n", text, kChecksum, checksum(text));
 }
 
 Result<VaultRecovery> parse_recovery(const std::string& text, const std::filesystem::path& path) {

@@ -44,7 +44,10 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
 
 // The text from which a vault is recovered, in one line:
 //
-//   {"s3oramfs recovery": 1, "vault": {as above}, "keys": BASE64 of vault.key}
+//   {"s3oramfs recovery": 2, "vault": {as above}, "keys": BASE64 of vault.key,
+//    "checksum": HEX16 of BLAKE2b-128 of the line up to `,"checksum"`}
+//
+// Format 1 has no checksum.
 
 struct VaultRecovery {
   VaultFile file;

@@ -544,6 +544,29 @@ TEST_F(VaultJson, ADamagedRecoveryFileIsCalledThat) {
   }
 }
 
+TEST_F(VaultJson, EveryFlippedBitOfARecoveryFileIsCalledDamage) {
+  KeyFile keys;
+  keys.slots.push_back({1, {KeyWrap::Kind::plain, {}, {}}, Bytes(32, 7)});
+  const std::string text = to_recovery({remote_config(), {}}, to_bytes(keys));
+  for (std::size_t bit = 0; bit < 8 * (text.size() - 1); ++bit) {
+    std::string damaged = text;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
+    const auto recovery = parse_recovery(damaged, "/x/recovery");
+    ASSERT_FALSE(recovery) << damaged;
+    ASSERT_EQ(recovery.error().code, Errc::damaged_vault) << damaged;
+  }
+}
+
+TEST_F(VaultJson, ARecoveryFileWithoutChecksumIsReadAsBefore) {
+  KeyFile keys;
+  keys.slots.push_back({1, {KeyWrap::Kind::plain, {}, {}}, Bytes(32, 7)});
+  std::string text = to_recovery({remote_config(), {}}, to_bytes(keys));
+  text = replaced(text.substr(0, text.find(",\"checksum\"")) + "}", "recovery\":2", "recovery\":1");
+  EXPECT_TRUE(parse_recovery(text, "/x/recovery"));
+  text = replaced(text, "recovery\":1", "recovery\":2");
+  EXPECT_FALSE(parse_recovery(text, "/x/recovery"));
+}
+
 TEST_F(VaultJson, DamageIsReportedByFind) {
   ASSERT_TRUE(create(path("v"), local_config(), {}));
   write(path("v") / "vault.json", "{ not json");
