@@ -24,7 +24,7 @@ struct CredentialOptions {
   /// vault that exists. If none is given, the first of the variables S3ORAMFS_PASSFILE,
   /// S3ORAMFS_PASSPROG and S3ORAMFS_KEYFILE that is set counts, and then set_default().
   void add_to(CLI::App& app);
-  /// The same for what is to open it, with --PREFIXpassfile and so on, and --no-passphrase.
+  /// Adds --PREFIXpassfile and so on, and --no-passphrase, for what is to open the vault.
   void add_new_to(CLI::App& app, const std::string& prefix);
 
   /// What opens the vault if neither an option nor a variable says it.
@@ -32,7 +32,7 @@ struct CredentialOptions {
 
   /// For root, before it becomes the vault's owner: reads what the options name.
   Status read_early();
-  /// The same of what is to open the vault. A key file that is not there yet is made later, by an
+  /// Reads early what is to open the vault. A key file that does not exist yet is made later, by an
   /// errand.
   Status prepare_new();
 

@@ -56,8 +56,8 @@ class Question {
 Result<nlohmann::json> ask_daemon(const Vault& vault, const std::string& question,
                                   std::chrono::seconds patience = std::chrono::seconds(0));
 
-/// The same of a question that takes long: `progress` goes on meanwhile. A daemon that does not
-/// even say how it is, is unreachable.
+/// Asks a question that takes long: `progress` goes on meanwhile. A daemon that does not even
+/// answer a question about its state counts as unreachable.
 Result<nlohmann::json> ask_daemon(const Vault& vault, const std::string& question,
                                   Progress& progress,
                                   std::chrono::seconds patience = std::chrono::seconds(0));

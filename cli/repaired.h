@@ -14,9 +14,9 @@ namespace s3oram {
 Status report_repair(const Vault& of, const std::set<unsigned>& servers,
                      const RepairedVolume& repaired);
 
-/// Waits until the daemon of a mounted vault has ended its scrub, and shows how far it is; not for
-/// a server for which it waits in vain. Errors: unreachable (it does not get on for `timeout`),
-/// not_mounted, those of the scrub.
+/// Waits until the daemon of a mounted vault has ended its scrub, and shows how far it is. Errors:
+/// unreachable (it has made no progress for `timeout`, and there is a problem), not_mounted, those
+/// of the scrub.
 Result<RepairedVolume> await_scrub(const Vault& vault, std::chrono::seconds timeout);
 
 }  // namespace s3oram

@@ -15,9 +15,9 @@ constexpr const char* kVaultVariable = "S3ORAMFS_VAULT";
 /// Returns the variable's value; empty if it is not set.
 std::string variable_of(const char* name);
 
-/// Returns the settings if `text` is a name and no path: a path has a slash, or is there. If both
-/// are there, it is the path, and that is said; unless the path is the vault or the directory of
-/// that very name. Errors: those of find_mount_settings().
+/// Returns the settings if `text` is a name and not a path: a path has a slash, or exists. If both
+/// exist, takes the path and says so, unless the path is the vault or the directory of that very
+/// name. Errors: those of find_mount_settings().
 Result<std::optional<MountSettings>> named_mount(const std::string& text);
 
 /// Turns a name into the path of its vault; leaves a path as it is. What the name's file says about

@@ -16,9 +16,9 @@ class PeerList {
   PeerList(const Options& options, Party self, ZmqTransport& transport)
       : options_(options), self_(self), transport_(transport) {}
 
-  /// Takes a server's new address and key, "N=HOST:PORT,KEY": into the store's file `peers`, and in
-  /// use at once. Its earlier key is admitted no more. Errors: usage (it is this server, or one
-  /// that is not known, or the command line names it, or another one has its address or key).
+  /// Writes a server's new address and key, "N=HOST:PORT,KEY", to the store's file `peers`, and
+  /// uses them at once. Its earlier key is no longer admitted. Errors: usage (it is this server, or
+  /// one that is not known, or the command line names it, or another one has its address or key).
   Status take(const std::string& text);
 
  private:

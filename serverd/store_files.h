@@ -56,7 +56,7 @@ std::string to_text(const PeerAddress& peer);
 Result<std::vector<PeerAddress>> read_peers(const Path& store);
 Status write_peers(const Path& store, const std::vector<PeerAddress>& peers);
 
-/// Nothing if there is none. Refuses one that others than its owner may read.
+/// Returns std::nullopt if there is none. Refuses a file that users other than its owner may read.
 Result<std::optional<Invitation>> read_invitation(const Path& store);
 Status write_invitation(const Path& store, const Invitation& invitation);
 /// It is gone durably.

@@ -54,9 +54,9 @@ class Packs {
   /// Takes back the last `bytes` of a piece.
   void shrink(BlockId place, std::size_t bytes);
 
-  /// Returns at most `most` packs of which less than a quarter is in use, if all packs together
-  /// waste much. Does not return the same pack again for a while, because its pieces may not be
-  /// movable.
+  /// Returns at most `most` packs of which less than a quarter is in use, if there are more than a
+  /// few packs and at most half of their bytes are in use. Does not return the same pack again for
+  /// a while, because its pieces may not be movable.
   std::vector<BlockId> sparse(std::size_t most);
 
   /// Returns the writes in flight.

@@ -23,7 +23,7 @@ class ConfigFile : public CLI::ConfigTOML {
 
   /// The file is that of the app's set_config().
   std::vector<CLI::ConfigItem> from_config(std::istream& in) const override;
-  /// The same of a file called `where`.
+  /// Reads `in` likewise; messages call the file `where`.
   std::vector<CLI::ConfigItem> read(std::istream& in, const std::string& where) const;
 
  private:

@@ -15,7 +15,7 @@ Result<std::uint64_t> parse_size(const std::string& text, std::uint64_t least = 
 /// Returns "4K" or "512M": exact, in the largest unit that divides it.
 std::string short_size(std::uint64_t bytes);
 
-/// Returns "31.2 MiB": three digits or so.
+/// Returns a size such as "31.2 MiB", with about three digits.
 std::string human_size(std::uint64_t bytes);
 
 /// Returns a text that anybody may have written in a form safe for a terminal: control characters

@@ -19,8 +19,8 @@ struct ProgramEnd {
 };
 
 /// Runs words[0], found as a shell would, with the rest as its arguments, and waits until it ends.
-/// Of the descriptor `captured` (1, 2; none: -1) the first `most` bytes are kept. It reads `input`
-/// as its standard input, unless that is -1; all else is ours.
+/// Keeps the first `most` bytes that it writes to the descriptor `captured` (1, 2; none: -1). Its
+/// standard input is `input`, unless that is -1; it inherits everything else.
 /// Errors: failed (it cannot be run).
 Result<ProgramEnd> run_program(std::vector<std::string> words, int captured = -1,
                                std::size_t most = 0, int input = -1);

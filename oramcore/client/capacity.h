@@ -38,8 +38,8 @@ class Capacity {
 
   /// Returns whether `coming` accesses, before the next decision, could overfill the tree.
   bool wants_to_grow(std::uint64_t coming) const;
-  /// Has all servers that take part reserve room for a tree of this height. Returns whether they
-  /// did.
+  /// Asks all servers that take part to reserve room for a tree of this height. Returns whether
+  /// they all did.
   Task<bool> reserve(unsigned height);
   /// Has one server reserve it. Errors: of the server.
   Task<Status> reserve_at(Party server, unsigned height);
@@ -52,7 +52,7 @@ class Capacity {
   void keep_known();
   /// To be called when the tree or its blocks have changed.
   void count();
-  /// A block that is not mapped yet is being written; or no more.
+  /// Call these when a write of a block that is not mapped yet begins, and when it ends.
   void begin_new_block() { ++new_blocks_; }
   void end_new_block() { --new_blocks_; }
 

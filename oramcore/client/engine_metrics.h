@@ -30,9 +30,8 @@ struct EngineMetrics {
         wrong_answers(m.counter("s3oramfs_wrong_answers_total",
                                 "Answers to retrievals that did not open, or were not zeros where "
                                 "nothing was asked for: a server is faulty or lies.")),
-        healed_slots(
-            m.counter("s3oramfs_healed_slots_total",
-                      "Damaged slots that were written anew from other servers' shares.")) {}
+        healed_slots(m.counter("s3oramfs_healed_slots_total",
+                               "Damaged slots that were rewritten from other servers' shares.")) {}
 
   Counter& accesses;
   Histogram& access_seconds;

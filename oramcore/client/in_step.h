@@ -38,9 +38,10 @@ class InStep {
  public:
   explicit InStep(const VolumeParams& params);
 
-  /// As vault.db has it.
+  /// Takes over the servers that vault.db lists as left out.
   void load(const std::set<Party>& left_out);
-  /// What vault.db must say: all that a server lacks may count from then on.
+  /// Returns the servers that vault.db must list as left out, because writes may count from then on
+  /// that these servers lack.
   std::set<Party> left_out() const;
 
   Standing of(Party server) const { return standing_[server]; }
@@ -59,8 +60,8 @@ class InStep {
   Bytes workers(std::uint64_t turn, unsigned count) const;
 
   /// How many servers must answer for the volume to be opened: a majority, so that two copies of a
-  /// vault never open it without a common server, and so many that among them is one of those that
-  /// were in step last, however few they were.
+  /// vault never open it without a common server, and enough that at least one of them was in step
+  /// last, however few were.
   unsigned least() const {
     return may_shrink() ? std::max({count() / 2 + 1, count() - needed_ + 1, needed_}) : count();
   }

@@ -43,7 +43,7 @@ class RootUpload {
  public:
   virtual ~RootUpload() = default;
   virtual Bytes message(Party server) const = 0;
-  /// The same with all that the server needs, for when another server did not do its part.
+  /// Returns a message with all that the server needs, for when another server did not do its part.
   virtual Bytes whole(Party server) const = 0;
   /// The servers that cannot do theirs without this one.
   virtual std::vector<Party> relayed_by(Party server) const = 0;
@@ -92,7 +92,7 @@ struct SchemeOrders {
   std::shared_ptr<ReportCheck> check;  // null where there is none
 };
 
-/// Of one volume. One thread, but for what says otherwise.
+/// Serves one volume. Methods are called on one thread, unless they say otherwise.
 class ClientScheme {
  public:
   virtual ~ClientScheme() = default;
@@ -107,7 +107,7 @@ class ClientScheme {
   /// The label of a whole slot, also of one that holds nothing; std::nullopt if no client made it.
   /// Any thread.
   virtual std::optional<Label> label_of(ByteSpan slot) const;
-  /// Bytes that open() draws or combines beside the slot itself.
+  /// Returns how many bytes open() draws or combines besides the slot itself.
   virtual std::size_t work_to_open() const { return 0; }
   /// Whether the slot, as a server shows it, can be the one at that place: where a server alone
   /// could show another one that it holds.

@@ -83,8 +83,8 @@ class Servers {
                     std::function<void(OpenRequest&)> present, Reconcile reconcile,
                     Duration patience, std::set<Party> without = {});
 
-  /// The same, server by server; std::nullopt for those in `without`. A server that fails is left
-  /// out.
+  /// Does what open() does, and returns the outcome of each server; std::nullopt for those in
+  /// `without`. A server that fails is left out.
   Task<std::vector<std::optional<Status>>> open_each(std::vector<Session> known, Session next,
                                                      std::function<void(OpenRequest&)> present,
                                                      Reconcile reconcile, Duration patience,
@@ -100,7 +100,7 @@ class Servers {
   Task<Status> bring_back(Party server, Duration patience);
   /// Whether every server has the session, so that no older one can come back.
   bool all_have_session() const;
-  /// Another machine has taken the server's place: what was opened at the former one is over.
+  /// Forgets what was opened at a server, because another machine has taken its place.
   void begin_again(Party server);
   /// The number of the last opening of the session there: another one means that a server was
   /// restarted, or exchanged, meanwhile.

@@ -27,12 +27,12 @@ std::string to_text(const Invitation& invitation);
 /// White space in the text is skipped, as mail programs add it. Errors: usage.
 Result<Invitation> parse_invitation(const std::string& text);
 
-/// The link's keys for server `server`: the same whenever they are asked for, and known to who
-/// knows the client's secret key.
+/// Derives the link's keys for server `server` from the client's secret key, so that they are the
+/// same each time.
 KeyPair invitation_link(const SecretKey& client, Party server);
 
-/// Four groups of four letters and digits for two people to read to each other: they have the same
-/// if the client knows the right key of the server, and the server that of the client.
+/// Returns four groups of four letters and digits for two people to read to each other: both have
+/// the same if the client knows the right key of the server, and the server that of the client.
 std::string fingerprint(const PublicKey& client, const PublicKey& server);
 
 // ---- what is said on the link; the client asks

@@ -36,7 +36,7 @@ constexpr BucketIndex sibling_of(BucketIndex bucket) {
   return bucket ^ (BucketIndex{1} << (level_of(bucket) - 1));
 }
 
-/// The two children of `bucket`.
+/// Returns a child of `bucket`: the one at `edge`, 0 or 1.
 constexpr BucketIndex child_of(BucketIndex bucket, unsigned edge) {
   const unsigned level = level_of(bucket);
   const BucketIndex prefix = bucket ^ (BucketIndex{1} << level);

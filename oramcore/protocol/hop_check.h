@@ -121,7 +121,7 @@ struct HopMasks {
   HopList weights;  // w, by s
 };
 
-/// The permutations of a shuffle, which the client alone has all of.
+/// The permutations of a shuffle. Only the client has all three.
 struct HopPlan {
   Permutation pi_1, pi_2, pi_3;
 };

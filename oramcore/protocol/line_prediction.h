@@ -8,7 +8,7 @@
 
 namespace s3oram {
 
-/// Bytes a second. 0: so fast that it does not matter.
+/// Bytes a second; 0 means too fast to matter.
 struct Lines {
   double up = 0, down = 0;  // from this machine to all servers together, and back
   double between = 0;       // of each server, to the others and from them

@@ -263,8 +263,8 @@ struct RetrieveRequest {
   }
 };
 
-/// The same where fewer servers work than could (in a mirror): `workers` are those whose products
-/// the sum has.
+/// A RetrieveRequest of which fewer servers work than could (in a mirror): the sum is over the
+/// products of `workers`.
 struct SharedRetrieveRequest : RetrieveRequest {
   Bytes workers;
   template <class A>
@@ -397,8 +397,8 @@ struct ShuffleOrders {
   }
 };
 
-/// The same with what the client needs to check it (hop_check.h). The roles rotate: server
-/// `first_server` plays server 1 of the above, and the next one server 2.
+/// ShuffleOrders with what the client needs to check the eviction (hop_check.h). The roles rotate:
+/// server `first_server` plays server 1 of the above, and the next one server 2.
 struct CheckedShuffleOrders : ShuffleOrders {
   // Keys of digests: server i has all but check_i.
   std::optional<Seed> check_1 = {}, check_2 = {}, check_3 = {};
@@ -432,7 +432,7 @@ struct SelectionOrders {
   }
 };
 
-/// The same where not all servers take part, but `takers`.
+/// SelectionOrders of an eviction in which only the servers `takers` take part.
 struct PartialSelectionOrders : SelectionOrders {
   Bytes takers;
   template <class A>

@@ -19,7 +19,7 @@ enum class Evictor : std::uint8_t {
   shuffle = 1,  // a hidden permutation of the whole path (docs/protocol.md); t = 1, l = 3
   // Scheme mirror: private selections from replicas (docs/protocol-mirror.md); l >= t + 1.
   selection = 2,
-  // Scheme ring: the client itself writes the path's buckets anew, as polynomials
+  // Scheme ring: the client itself writes the path's buckets again, as polynomials
   // (schemes/ring/protocol/params.h); t = 0, l = 1.
   polynomial = 3,
 };
@@ -113,8 +113,8 @@ struct VolumeParams {
   }
   /// How many servers' contents of a slot give that of any other, and the slot.
   unsigned enough() const { return is_mirror() ? 1 : scheme.threshold + 1u; }
-  /// Every so many root writes the client itself reads and writes back a block (0: never), so that
-  /// none collects more layers than its header has room for.
+  /// After this many root writes the client itself reads a block and writes it back (0: never), so
+  /// that no block collects more layers than its header has room for.
   static constexpr unsigned kMaintainEvery = 32;
   unsigned maintain_every() const { return is_mirror() ? kMaintainEvery : 0; }
   /// Beside each slot on a server's disk: its stamp and checksum.

@@ -21,8 +21,8 @@ AccessTraffic access_traffic(const VolumeParams& params, unsigned height);
 /// Returns the bytes in all stores together for each byte of data when the tree is full; just after
 /// it has grown there are twice as many.
 double stored_per_byte(const VolumeParams& params);
-/// Returns how many bytes of data fit on a disk that holds the stores of so many servers and has so
-/// many bytes for them.
+/// Returns how many bytes of data fit on a disk that holds `stores` servers' stores and has `bytes`
+/// bytes for them.
 std::uint64_t data_that_fits(const VolumeParams& params, unsigned stores, std::uint64_t bytes);
 /// Returns how many bytes of data the tree holds beyond those that fit at its present `height`, if
 /// the stores of so many servers share a disk with `free` bytes: the tree grows by whole levels.

@@ -170,7 +170,7 @@ class Vault {
   // The credentials of the vault, and this client's key (vault_keys.cc). The vault need not be
   // locked: if it is mounted, the mount sees a change only when it is mounted again. Each change is
   // durable when it returns, and atomic: at every instant the old credentials or the new ones open
-  // the vault. Two changes at a time wait for each other. `known` already opens the vault. Errors:
+  // the vault. Concurrent changes wait for each other. `known` already opens the vault. Errors:
   // wrong_passphrase, damaged_vault, disk_full, usage.
 
   /// A slot of vault.key, and how it is opened.
@@ -185,7 +185,7 @@ class Vault {
   /// Lets `fresh` open the vault too. Returns the number of its slot.
   Result<unsigned> add_credential(const Credential& known, const Credential& fresh, Random& random,
                                   const KdfLimits& limits = {});
-  /// Removes a slot. `remaining` opens another one, so that the vault cannot be shut for ever.
+  /// Removes a slot. `remaining` opens another one, so that the vault cannot be locked out forever.
   /// Errors: also usage (no such slot, or the last one).
   Status remove_slot(unsigned number, const Credential& remaining);
 

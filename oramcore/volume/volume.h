@@ -154,9 +154,10 @@ class Volume {
                                         const ServerAddress& address);
   virtual ~Volume() = default;
 
-  /// The same while the volume is in use (VolumeEngine::replace()); then begins a scrub of that
-  /// server, which status() reports. Returns the servers that do not know of the new one yet: they
-  /// are told as soon as they answer. Any thread. Errors: vault_in_use (a scrub is under way).
+  /// Does what replace() does, while the volume is in use (VolumeEngine::replace()); then begins a
+  /// scrub of that server, which status() reports. Returns the servers that do not know of the new
+  /// one yet: they are told as soon as they answer. Any thread. Errors: vault_in_use (a scrub is
+  /// under way).
   virtual Result<std::vector<Party>> replace_server(Party server, const ServerAddress& address) = 0;
 
   virtual BlockDevice& device() = 0;

@@ -61,8 +61,8 @@ class ZmqTransport : public Transport {
   virtual std::string endpoint() const = 0;
   /// Replaces the client keys that a TCP listener admits from now on.
   virtual Status admit_clients(const std::vector<PublicKey>& keys) = 0;
-  /// Exchanges the address and key of one of the servers. What that sends by its earlier key, also
-  /// over connections that are open, counts no more. Errors: usage (there is no such server, or the
+  /// Replaces the address and key of one of the servers. What arrives under its earlier key, even
+  /// over open connections, no longer counts. Errors: usage (there is no such server, or the
   /// address or key cannot be used).
   virtual Status set_peer(const PeerAddress& peer) = 0;
 };

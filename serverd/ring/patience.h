@@ -23,7 +23,7 @@ class Patience {
 
   explicit Patience(Clock& clock) : clock_(clock) {}
 
-  /// To be told of each failure to read this place. Returns whether to go on trying.
+  /// Records a failure to read this place. Returns whether to keep trying.
   bool waits_for(std::uint64_t place) {
     std::lock_guard lock(mutex_);
     const Duration now = clock_.now();

@@ -23,7 +23,7 @@ class Server final : public ShareServer {
   /// caller has locked.
   static Result<std::unique_ptr<ShareServer>> open(const std::filesystem::path& store, Party self,
                                                    const ServerEnvironment& environment);
-  /// The same of a control state that is open already.
+  /// Opens (or starts) the store likewise, with a control state that is already open.
   static Result<std::unique_ptr<ShareServer>> open(Control control,
                                                    const std::filesystem::path& store, Party self,
                                                    const ServerEnvironment& environment);

@@ -35,7 +35,7 @@ class ShuffleEviction final : public Eviction {
   Bytes report() const override;
 
  private:
-  /// Columns of a tile, of as many rows as there are slots (or are kept).
+  /// The columns of one tile: a row for each slot, or for each kept slot.
   class Columns;
   /// Digests by list and row: of one tile, with what makes them; or of all so far.
   class TileCheck;

@@ -97,7 +97,7 @@ class BucketStore {
   /// with arbitrary content.
   Result<std::shared_ptr<BucketVersion>> copy(const BucketVersionRef& ref);
 
-  /// The same as read() from the file, whatever the cache has, which does not keep it.
+  /// Does what read() does, but always from the file, and does not cache what it has read.
   Result<std::shared_ptr<BucketVersion>> load(const BucketVersionRef& ref);
 
   /// Caches a bucket version whose first slots the caller has made whole, although the disk may

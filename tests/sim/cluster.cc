@@ -258,7 +258,7 @@ void Cluster::begin_rebuild_client(std::function<void(Result<Rebuilt>)> done, Re
     begun->port.reset();
     then(std::move(rebuilt));
   };
-  const bool stored = how == Rebuilding::anew;
+  const bool stored = how == Rebuilding::in_place;
   spawn(context.get_executor(), run_it(*this, life, stored, std::move(done)));
 }
 

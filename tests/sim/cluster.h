@@ -56,10 +56,10 @@ class Cluster {
   void lose_client() { lose(kClient); }
   /// Rebuilds the client's database from the servers (Volume::rebuild), or all but stores it
   /// beside the one that is there. Like begin_open_client().
-  enum class Rebuilding { anew, beside };
+  enum class Rebuilding { in_place, beside };
   void begin_rebuild_client(std::function<void(Result<Rebuilt>)> done,
-                            Rebuilding how = Rebuilding::anew);
-  Result<Rebuilt> rebuild_client(Rebuilding how = Rebuilding::anew);
+                            Rebuilding how = Rebuilding::in_place);
+  Result<Rebuilt> rebuild_client(Rebuilding how = Rebuilding::in_place);
   /// Servers that have lost their disks, and run, take their places again (Adoption).
   void begin_reenrol(std::set<Party> lost, std::function<void(Status)> done);
   Status reenrol(std::set<Party> lost);

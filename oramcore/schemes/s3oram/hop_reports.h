@@ -19,7 +19,7 @@ struct ShuffleReports {
 ShuffleReports read_reports(const VolumeParams& params, const EvictionOrders& orders,
                             std::span<const Payload> reports);
 
-/// Errors: servers_disagree, with the hops that do not hold.
+/// Checks the reports against the orders. Errors: servers_disagree, with the hops that fail.
 Status check_hops(const EvictionOrders& orders, const HopMasks& masks,
                   const ShuffleReports& reports);
 

@@ -40,7 +40,7 @@ class Committer {
   Task<void> ended() { return loop_.ended(); }
   Duration under_way_for() const { return loop_.under_way_for(); }
 
-  /// As the last commit has it: the server may not get ahead of that.
+  /// Returns the state as of the last commit, which the server must not get ahead of.
   const RingTree& durable() const { return durable_; }
   void set_loaded(const RingTree& loaded) { tree = durable_ = loaded; }
 

@@ -43,8 +43,8 @@ struct Params {
   /// Subtrees below the top: as many consecutive evictions touch no bucket in common.
   std::uint32_t groups() const { return 1u << top_levels; }
   std::uint32_t slot_of(Turn turn) const { return static_cast<std::uint32_t>(turn % log_slots); }
-  /// A block of the top is logged again so many turns before its slot of the log is used again:
-  /// more than can be under way at a time, so that a crash leaves turns enough for it.
+  /// How many turns before its slot of the log is reused a block of the top is logged again: more
+  /// than can be under way at a time, so that enough turns are left for it after a crash.
   std::uint32_t log_again_within() const {
     return std::max(log_slots / 4, (most_evictions_due() + 2) * evict_every);
   }
@@ -59,8 +59,8 @@ struct Params {
   }
   /// The evictions that are due once all turns before `written` are acknowledged.
   std::uint64_t evictions_until(Turn written) const { return written / evict_every; }
-  /// A bucket version that was touched so often is written again before it is touched once more:
-  /// there is a dummy for each touch before.
+  /// How often a bucket version may be touched before it is rewritten: each touch must have a dummy
+  /// of its own.
   unsigned most_touches() const { return dummies() - 1; }
 };
 
