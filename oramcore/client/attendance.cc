@@ -79,9 +79,10 @@ Task<void> Attendance::look_around() {
   std::vector<std::pair<Party, std::string>> unwell;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const Party server = asked[i];
-    const bool silent = !answers[i] && answers[i].error().code == Errc::unreachable;
-    if (silent)
+    if (!answers[i] && answers[i].error().code == Errc::unreachable)
       unwell.emplace_back(server, "does not answer");
+    else if (!answers[i])  // its disk hangs
+      unwell.emplace_back(server, answers[i].error().message);
     else if (const auto trouble = lasting_trouble(server))
       unwell.emplace_back(server, trouble->message);
     else

@@ -20,6 +20,8 @@ namespace {
 
 static_assert(BucketVersion::kTrailer == VolumeParams::kStoredOverhead);
 
+constexpr Duration kHangs = std::chrono::milliseconds(1500);
+
 constexpr std::uint64_t kBucketMemory = 32;  // for each bucket version in the table
 
 Status check(const VolumeDescription& volume, Party self) {
@@ -169,7 +171,14 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
   co_return fail(Errc::bad_request, "unknown request {}", static_cast<int>(type));
 }
 
+// The client asks this to find out whether the server can do its part: a disk that hangs would
+// leave every other question without an answer.
 Result<Bytes> Server::traffic() const {
+  if (state_.bucket_store && state_.bucket_store->busy_for() >= kHangs)
+    return fail(
+        Errc::failed, "the disk of server {} hangs: it has not done what it was asked for {} s",
+        state_.self,
+        std::chrono::duration_cast<std::chrono::seconds>(state_.bucket_store->busy_for()).count());
   TrafficAnswer answer;
   const Party servers = state_.control.volume() ? state_.params().scheme.servers : Party{0};
   for (Party party = kClient; party <= servers; ++party) {

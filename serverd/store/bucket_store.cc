@@ -162,8 +162,19 @@ void BucketStore::keep(const BucketVersionRef& ref, std::shared_ptr<const Bucket
 }
 
 Status BucketStore::read(std::uint64_t at, MutableByteSpan out) {
+  const DiskWatch::Operation operation(watch_);
   Status done = told(file_->read(at, out));
   return done ? done : told(file_->read(at, out));
+}
+
+Status BucketStore::write_bytes(std::uint64_t at, ByteSpan bytes) {
+  const DiskWatch::Operation operation(watch_);
+  return told(file_->write(at, bytes));
+}
+
+void BucketStore::write_out(std::uint64_t at, std::size_t bytes) {
+  const DiskWatch::Operation operation(watch_);
+  file_->write_out(at, bytes);
 }
 
 /// Reports a damaged slot, or the loss of the whole file if its name no longer leads to it.
@@ -193,8 +204,8 @@ Status BucketStore::write(BucketVersionNumber bucket_version,
   const MutableByteSpan bytes = content->bytes();
   for (std::size_t at = 0; at < bytes.size(); at += kMostUnderWay) {
     const ByteSpan part = bytes.subspan(at, std::min(kMostUnderWay, bytes.size() - at));
-    S3O_TRY(told(file_->write(offset(bucket_version, 0) + at, part)));
-    file_->write_out(offset(bucket_version, 0) + at, part.size());
+    S3O_TRY(write_bytes(offset(bucket_version, 0) + at, part));
+    write_out(offset(bucket_version, 0) + at, part.size());
   }
   std::lock_guard lock(mutex_);
   ++changes_;
@@ -207,7 +218,7 @@ Status BucketStore::write_slot(BucketVersionNumber bucket_version, std::size_t s
   Bytes record(content.begin(), content.end());
   record.resize(stride_);
   seal(bucket_version, slot, record.data(), stamp);
-  S3O_TRY(told(file_->write(offset(bucket_version, slot), record)));
+  S3O_TRY(write_bytes(offset(bucket_version, slot), record));
   if (bucket_version != kRootBuffer) forget(bucket_version);
   return {};
 }

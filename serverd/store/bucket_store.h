@@ -26,6 +26,7 @@
 #include "oramcore/base/error.h"
 #include "oramcore/base/file.h"
 #include "oramcore/base/log_limit.h"
+#include "serverd/store/disk_watch.h"
 
 namespace s3oram {
 
@@ -142,8 +143,11 @@ class BucketStore {
   /// Makes all writes durable. Fails if the file's name no longer leads to it: they would be lost.
   Status sync() {
     S3O_TRY(still_there());
+    const DiskWatch::Operation operation(watch_);
     return told(file_->sync());
   }
+  /// How long the disk has been at work on the oldest thing that it was asked; zero if it is idle.
+  DiskWatch::Clock::duration busy_for() const { return watch_.busy_for(); }
   /// File::still_there().
   Status still_there() { return told(file_->still_there()); }
   /// Where a bucket version's first `slots` slots end in the file.
@@ -174,6 +178,8 @@ class BucketStore {
   };
   /// Logs an error, because the owner of the disk has no other way to know of it, and returns it.
   Status told(Status of_disk);
+  Status write_bytes(std::uint64_t at, ByteSpan bytes);
+  void write_out(std::uint64_t at, std::size_t bytes);
   void seal(BucketVersionNumber bucket_version, std::size_t slot, std::uint8_t* bytes,
             std::uint64_t stamp) const;
   bool intact(BucketVersionNumber bucket_version, std::size_t slot, const std::uint8_t* bytes,
@@ -202,6 +208,7 @@ class BucketStore {
   const std::size_t slot_size_;
   const std::size_t stride_;
   const std::shared_ptr<VersionPool> pool_;
+  DiskWatch watch_;
 
   std::mutex mutex_;  // guards the cache; no other lock is taken under it
   std::unordered_map<BucketVersionNumber, Cached> cache_;
