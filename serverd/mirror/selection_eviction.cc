@@ -132,6 +132,8 @@ void SelectionEviction::store(std::uint32_t tile, ByteSpan rows) {
   }
 }
 
+bool SelectionEviction::needs(Party peer) const { return role_of(peer, orders_.workers) != 0; }
+
 Task<Status> SelectionEviction::evict_tile(std::uint32_t tile) {
   return role_ == 0 ? follow(tile) : work(tile);
 }

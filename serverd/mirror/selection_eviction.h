@@ -28,6 +28,7 @@ class SelectionEviction final : public Eviction {
 
  private:
   Task<Status> evict_tile(std::uint32_t tile) override;
+  bool needs(Party peer) const override;
   Task<Status> work(std::uint32_t tile);
   Task<Status> follow(std::uint32_t tile);
   /// Makes `rows` the sum of all workers'.

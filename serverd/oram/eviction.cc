@@ -95,7 +95,7 @@ void Eviction::send(Party to, std::size_t step, std::uint32_t tile, ByteSpan sha
         [](std::shared_ptr<Eviction> eviction, Party peer, Bytes message) -> Task<void> {
           auto answer =
               co_await eviction->host_.peers.call(peer, SubshareRequest::kType, std::move(message));
-          if (!answer) eviction->cancel({Errc::failed, answer.error().message});
+          if (!answer) eviction->refused(peer, answer.error());
           --eviction->unanswered_;
           eviction->changed_.notify_all();
         }(shared_from_this(), to, encode(request)));
@@ -123,6 +123,12 @@ void Eviction::receive(Party from, const SubshareRequest& subshare, Payload owne
   const ByteSpan share = subshare.share;  // stays valid: moving a vector keeps its bytes in place
   inbox_.try_emplace({subshare.step, subshare.tile, from}, Subshare{std::move(owner), share});
   changed_.notify_all();
+}
+
+/// A server that is sent what it alone needs reports itself what keeps it from taking that.
+void Eviction::refused(Party peer, const Error& refusal) {
+  if (!needs(peer)) return;
+  cancel({Errc::corrupt, refusal.message});
 }
 
 void Eviction::cancel(Error reason) {

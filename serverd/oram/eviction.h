@@ -119,6 +119,11 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
   Eviction(EvictionInput&& input, const EvictionHost& host, std::size_t rows, std::size_t steps);
 
   virtual Task<Status> evict_tile(std::uint32_t tile) = 0;
+  /// Whether this server's part depends on that one's.
+  virtual bool needs(Party peer) const {
+    static_cast<void>(peer);
+    return true;
+  }
   /// Returns the new content when all tiles are done.
   virtual BucketBuffers take_results();
 
@@ -145,6 +150,7 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
     Payload owner;
     ByteSpan share;
   };
+  void refused(Party peer, const Error& refusal);
   /// Works on the next tile, from beginning to end.
   Task<void> work_off_tile();
   std::size_t most_at_once() const;
