@@ -13,14 +13,6 @@ namespace {
 // steps of a whole path.
 constexpr std::size_t kEarlySubshares = 4096, kEarlyPaths = 3;
 
-/// Returns the stamp of an attempt's slots: two attempts at one eviction share the same content
-/// differently.
-std::uint64_t stamp_of(const EvictionId& id) {
-  std::uint64_t stamp = 0;
-  std::memcpy(&stamp, id.attempt.data(), sizeof stamp);
-  return stamp;
-}
-
 }  // namespace
 
 Task<Result<Bytes>> ServerEviction::reserve(ReserveRequest request, Payload&) {
@@ -98,10 +90,11 @@ Task<Result<Bytes>> ServerEviction::prepare(PrepareRequest request, Payload& own
   if (result) report_ = {request.id, eviction_->report()};
   eviction_.reset();
   eviction_over_.notify_all();
-  // A peer's error must not look like our own answer to the client.
+  // A peer's error must not look like our own answer to the client, nor like a trouble of ours.
   if (!result) {
     const Errc code = result.error().code;
-    const bool own = code == Errc::disk_full || code == Errc::servers_disagree;
+    const bool own =
+        code == Errc::disk_full || code == Errc::servers_disagree || code == Errc::corrupt;
     co_return fail(own ? code : Errc::failed, "eviction {}: {}", request.id.eviction,
                    result.error().message);
   }
@@ -133,9 +126,9 @@ Task<Status> ServerEviction::carry_out(Eviction& eviction, const PrepareRequest&
   state_.record.versions(buckets);
   const auto begun = state_.sync->begin();
   Status status = co_await offload(state_.background, [&]() -> Status {
-    for (auto& [bucket_version, bucket, content] : made.writes)
-      S3O_TRY(state_.bucket_store->write(bucket_version, std::move(content), stamp_of(request.id),
-                                         depth_of(bucket)));
+    for (auto& [bucket_version, bucket, content, stamp] : made.writes)
+      S3O_TRY(
+          state_.bucket_store->write(bucket_version, std::move(content), stamp, depth_of(bucket)));
     return {};
   });
   if (status && rule_holds(Rule::durable_prepare)) status = co_await state_.sync->sync(begun);
@@ -144,10 +137,13 @@ Task<Status> ServerEviction::carry_out(Eviction& eviction, const PrepareRequest&
   co_return status;
 }
 
-ServerEviction::NewVersions ServerEviction::new_versions(const EvictionId& id) const {
-  return {.stamp = state_.control.has_stamps() ? Stamp(stamp_of(id)) : Stamp(),
-          .versions = {},
-          .writes = {}};
+// Two attempts at one eviction share the same content differently. In a mirror, which takes content
+// under the right stamp for the right content, the stamp says which bucket of the attempt it is,
+// too.
+std::uint64_t ServerEviction::stamp_of(const EvictionId& id, std::size_t nth) const {
+  std::uint64_t stamp = 0;
+  std::memcpy(&stamp, id.attempt.data(), sizeof stamp);
+  return state_.params().is_mirror() ? stamp + nth : stamp;
 }
 
 void ServerEviction::add_version(NewVersions& to, BucketIndex bucket,
@@ -157,14 +153,16 @@ void ServerEviction::add_version(NewVersions& to, BucketIndex bucket,
   const BucketVersionNumber bucket_version =
       in_place ? state_.control.numbers().use(present.bucket_version)
                : state_.control.numbers().allocate();
-  to.writes.push_back({bucket_version, bucket, std::move(content)});
+  const std::uint64_t stamp = stamp_of(to.id, to.writes.size());
+  to.writes.push_back({bucket_version, bucket, std::move(content), stamp});
   to.versions.emplace_back(bucket,
-                           BucketVersionRef{bucket_version, state_.params().bucket_size, to.stamp});
+                           BucketVersionRef{bucket_version, state_.params().bucket_size,
+                                            state_.control.has_stamps() ? Stamp(stamp) : Stamp()});
 }
 
 ServerEviction::NewVersions ServerEviction::path_versions(const PrepareRequest& request,
                                                           BucketBuffers buffers) {
-  NewVersions made = new_versions(request.id);
+  NewVersions made{request.id, {}, {}};
   std::size_t at = 0;
   for (const BucketIndex bucket :
        path_buckets(state_.params(), request.id.eviction, request.height))
@@ -177,7 +175,7 @@ ServerEviction::NewVersions ServerEviction::path_versions(const PrepareRequest& 
 ServerEviction::NewVersions ServerEviction::matrix_versions(const PrepareRequest& request,
                                                             BucketBuffers buffers) {
   const unsigned height = request.height;
-  NewVersions made = new_versions(request.id);
+  NewVersions made{request.id, {}, {}};
   const auto on_path = [&](unsigned level) { return bucket_on_path(request.id.eviction, level); };
   for (unsigned level = 1; level < height; ++level) {
     made.versions.emplace_back(on_path(level), BucketVersionRef{});
@@ -212,7 +210,7 @@ Task<Status> ServerEviction::load_path(Eviction& eviction, const PrepareRequest&
       path.push_back({std::move(*found[i]), refs[i].slots});
     } else {
       state_.damaged.insert(indices[i]);
-      status = fail(found[i].error());
+      status = fail(Errc::failed, "{}", found[i].error().message);  // ours, and not a peer's
     }
   }
   if (status) eviction.start_from(std::move(writes), std::move(path));

@@ -42,16 +42,18 @@ class ServerEviction {
  private:
   /// The new bucket versions that hold the evictor's results, and the buckets that they become.
   struct NewVersions {
-    Stamp stamp;
+    EvictionId id;
     BucketVersions versions;
     struct Write {
       BucketVersionNumber bucket_version;
       BucketIndex bucket;
       std::shared_ptr<BucketVersion> content;
+      std::uint64_t stamp;
     };
     std::vector<Write> writes;
   };
-  NewVersions new_versions(const EvictionId& id) const;
+  /// The stamp of the slots of the `nth` bucket that an attempt writes.
+  std::uint64_t stamp_of(const EvictionId& id, std::size_t nth) const;
   void add_version(NewVersions& to, BucketIndex bucket, std::shared_ptr<BucketVersion> content);
   NewVersions matrix_versions(const PrepareRequest& request, BucketBuffers buffers);
   NewVersions path_versions(const PrepareRequest& request, BucketBuffers buffers);

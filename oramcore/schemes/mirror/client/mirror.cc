@@ -139,7 +139,8 @@ std::optional<Label> Mirror::label_of(ByteSpan slot) const {
   return block ? std::optional(block->label) : std::nullopt;
 }
 
-// Entry 0 names the attempt and the place that wrote the slot. A slot that was given up is zeros.
+// Entry 0 names the attempt and the place that wrote the slot; the stamp is the attempt's first
+// bytes and the bucket's number. A slot that was given up is zeros.
 bool Mirror::may_be_at(ByteSpan slot, const SlotPlace& place) const {
   if (is_zero(slot)) return true;
   const mirror::Entry entry = mirror::newest_entry(slot);
@@ -147,7 +148,7 @@ bool Mirror::may_be_at(ByteSpan slot, const SlotPlace& place) const {
   std::uint64_t stamp = 0;
   std::memcpy(&stamp, entry.attempt.data(), sizeof stamp);
   return entry.place % params_.bucket_size == place.slot && bucket >= place.least &&
-         bucket <= place.bucket && (!place.stamp || stamp == *place.stamp);
+         bucket <= place.bucket && (!place.stamp || stamp + bucket == *place.stamp);
 }
 
 std::optional<Bytes> Mirror::peeled(ByteSpan slot) const {
