@@ -14,23 +14,64 @@ namespace {
 constexpr Duration kPatience = std::chrono::seconds(10);
 constexpr std::uint32_t kPart = LayoutRequest::kMost / 2;  // there is room for the root, too
 
-// While a server rejoins, no eviction begins: one that does not get on must not hold them up. Its
-// list of buckets comes from two servers, and goes to it.
+// While a server rejoins, no eviction begins: one that does not get on must not hold them up. The
+// list of buckets comes from each source, and goes to it.
 constexpr Duration kHeld = std::chrono::seconds(2);
-constexpr std::uint64_t kListBytes = 3 * BucketShape::kMostEncoded, kSlowList = 4000;  // a ms
+constexpr std::uint64_t kSlowList = 4000;  // bytes a ms
 
-Duration limit_of(const TreeState& tree) {
-  return kHeld + std::chrono::milliseconds(bucket_count(tree.height) * kListBytes / kSlowList);
+Duration limit_of(const TreeState& tree, unsigned sources) {
+  const std::uint64_t list = bucket_count(tree.height) * BucketShape::kMostEncoded;
+  return kHeld + std::chrono::milliseconds((sources + 1) * list / kSlowList);
 }
 
-/// Sources that show a bucket under different stamps: one of them lies. Under a stamp that nobody
-/// has, it is copied, and compared.
-Status add_layout(Buckets& all, const Buckets& other, Random& random) {
-  Buckets alike = other;
-  for (std::size_t i = 0; i < std::min(all.size(), alike.size()); ++i)
-    if (all[i].stamp && alike[i].stamp && all[i].stamp != alike[i].stamp)
-      alike[i].stamp = all[i].stamp = random.u64();
-  return merge_layouts(all, alike);
+/// What a server says of the tree, without what cannot be.
+Buckets possible(Buckets told, const VolumeParams& params, unsigned height) {
+  BucketIndex last = 0;
+  std::erase_if(told, [&](const BucketShape& each) {
+    const bool in_tree = each.bucket > kRoot && each.bucket <= bucket_count(height);
+    const bool in_stash =
+        each.bucket >= kStashBucket && each.bucket - kStashBucket < params.stash_buckets();
+    if ((!in_tree && !in_stash) || each.bucket <= last) return true;
+    last = each.bucket;
+    return false;
+  });
+  return told;
+}
+
+/// A bucket on which servers do not agree: one of them lies. Under a stamp that nobody has, it is
+/// copied, and compared.
+BucketShape disputed(BucketIndex bucket, const VolumeParams& params, Random& random) {
+  return {bucket, bucket, params.bucket_size, random.u64()};
+}
+
+/// The buckets that one of two servers knows, ascending as theirs.
+Buckets merged(const Buckets& one, const Buckets& other, const VolumeParams& params,
+               Random& random) {
+  Buckets all;
+  auto a = one.begin(), b = other.begin();
+  while (a != one.end() || b != other.end()) {
+    const bool of_a = a != one.end() && (b == other.end() || a->bucket <= b->bucket);
+    const bool of_b = b != other.end() && (a == one.end() || b->bucket <= a->bucket);
+    if (of_a && of_b && *a == *b)
+      all.push_back(*a);
+    else
+      all.push_back(disputed(of_a ? a->bucket : b->bucket, params, random));
+    a += of_a;
+    b += of_b;
+  }
+  return all;
+}
+
+/// No bucket shares the content of one that has other content, or is not there.
+void check_shared(Buckets& all, const VolumeParams& params, Random& random) {
+  for (BucketShape& each : all) {
+    if (each.first == each.bucket && each.stamp && each.slots == params.bucket_size) continue;
+    const auto first = std::ranges::lower_bound(all, each.first, {}, &BucketShape::bucket);
+    const bool shares = each.first < each.bucket && each.slots == params.bucket_size &&
+                        first->bucket == each.first && first->first == each.first &&
+                        first->stamp == each.stamp;
+    if (!shares) each = disputed(each.bucket, params, random);
+  }
 }
 
 }  // namespace
@@ -42,15 +83,16 @@ Task<Result<std::uint64_t>> rejoin(const ClientEnvironment& environment, Servers
   const Party server = rejoining.server;
   std::optional<Buckets> buckets;
   for (const Party source : rejoining.sources) {
-    S3O_CO_ASSIGN(auto its,
+    S3O_CO_ASSIGN(auto told,
                   co_await layout_at(servers, source, rejoining.session.epoch, rejoining.tree,
                                      params, LayoutRequest::kMost, left()));
-    if (!buckets)
-      buckets = std::move(its);
-    else if (Status added = add_layout(*buckets, its, environment.random); !added)
-      co_return fail(added.error().code, "servers {}: {}", fmt::join(rejoining.sources, " and "),
-                     added.error().message);
+    told = possible(std::move(told), params, rejoining.tree.height);
+    if (buckets && told != *buckets)
+      spdlog::error("servers {} do not agree on the buckets that there are: one of them lies",
+                    fmt::join(rejoining.sources, ", "));
+    buckets = buckets ? merged(*buckets, told, params, environment.random) : std::move(told);
   }
+  check_shared(*buckets, params, environment.random);
   RejoinRequest request;
   request.volume = {servers.volume(), params, server};
   request.session = rejoining.session;
@@ -89,11 +131,11 @@ Task<Result<std::uint64_t>> CatchUp::take_up(Party server, const Session& sessio
   const TreeState& tree = owner_.tree();
   const std::uint16_t opening = servers_.opening(server);
   Rejoining rejoining{.server = server,
-                      .sources = in_step_.workers(tree.tree_version, 2),
+                      .sources = in_step_.workers(tree.tree_version, params_.workers()),
                       .session = session,
                       .tree = tree,
                       .root = owner_.root(),
-                      .limit = limit_of(tree)};
+                      .limit = limit_of(tree, params_.workers())};
   auto missing = co_await rejoin(environment_, servers_, params_, std::move(rejoining));
   if (missing && servers_.opening(server) != opening)
     missing = fail(Errc::unreachable, "server {} was exchanged meanwhile", server);

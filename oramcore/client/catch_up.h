@@ -20,7 +20,7 @@ namespace s3oram {
 /// Where a server is to rejoin the volume.
 struct Rejoining {
   Party server = 0;
-  Bytes sources;  // servers that describe the tree version
+  Bytes sources;  // t + 1 servers, which describe the tree version
   Session session;
   TreeState tree;
   std::vector<std::uint64_t> root;  // as in RejoinRequest
@@ -28,9 +28,8 @@ struct Rejoining {
 };
 
 /// Has a server, which has opened the session, take up the tree version. Where the sources do not
-/// agree on what a bucket holds, it counts as lacked. Returns how many buckets the server lacks.
-/// Errors: unreachable (also after `limit`), corrupt (they do not agree on which buckets there
-/// are).
+/// agree on what a bucket holds, or whether there is one, it counts as lacked. Returns how many
+/// buckets the server lacks. Errors: unreachable (also after `limit`), corrupt (nonsense).
 Task<Result<std::uint64_t>> rejoin(const ClientEnvironment& environment, Servers& servers,
                                    const VolumeParams& params, Rejoining rejoining);
 

@@ -105,6 +105,14 @@ class AwayTest : public test::FilledVolume {
       settle_evictions();
     }
   }
+  /// The same answer, but an error.
+  static Bytes refusal_of(const Bytes& answer) {
+    constexpr std::string_view kWords = "it does not work";
+    Bytes refusal(answer.begin(), answer.begin() + Rpc::kHeaderSize);
+    refusal[4] = static_cast<std::uint8_t>(Errc::failed);
+    refusal.insert(refusal.end(), kWords.begin(), kWords.end());
+    return refusal;
+  }
   void expect_equal_replicas() {
     settle_evictions();
     const auto first = buckets_of(1);
@@ -491,35 +499,108 @@ TEST_P(AwayOfThree, NoAnswerOfAServerThatComesBackIsWaitedForLong) {
   ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
 }
 
-// One of the two servers that describe the tree to a returning one shows other stamps: what they do
-// not agree on is copied, and compared.
+// One of the two servers that describe the tree to a returning one shows other stamps, or does not
+// name all buckets: what they do not agree on is copied, and compared.
 TEST_P(AwayOfThree, NoServerKeepsAnotherOneOutByWhatItSaysOfTheTree) {
   const Party last = cluster_.servers();
   ASSERT_NO_FATAL_FAILURE(fill());
-  go_away(last, Absence::killed);
-  ASSERT_NO_FATAL_FAILURE(await([&] { return standing(last) == Standing::away; }));
-  work();
-  unsigned lies = 0;
+  const std::function<void(std::vector<BucketShape>&)> tales[] = {
+      [](std::vector<BucketShape>& buckets) {
+        for (BucketShape& each : buckets)
+          if (each.stamp) ++*each.stamp;
+      },
+      [](std::vector<BucketShape>& buckets) {
+        std::erase_if(buckets, [](const BucketShape& each) { return each.bucket % 2 == 0; });
+      }};
+  for (const auto& tale : tales) {
+    go_away(last, Absence::killed);
+    ASSERT_NO_FATAL_FAILURE(await([&] { return standing(last) == Standing::away; }));
+    work();
+    unsigned lies = 0;
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      if (from != 1 || to != kClient || !is_answer(message) || message[4] != 0 ||
+          static_cast<MessageType>(message[2]) != MessageType::layout)
+        return true;
+      auto answer = decode<LayoutAnswer>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+      if (!answer) return true;
+      tale(answer->buckets);
+      Bytes changed = encode(*answer);
+      std::copy_n(message.begin(), Rpc::kHeaderSize, changed.begin());
+      ++lies;
+      cluster_.network.deliver(from, to, changed);
+      return false;
+    };
+    if (!cluster_.runs(last)) cluster_.start_server(last);
+    ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
+    cluster_.network.filter = {};
+    EXPECT_GT(lies, 0u);
+    ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
+  }
+  check_contents();
+}
+
+// It answers, but the disk does not do what it is asked; once it says so it is not waited for.
+TEST_P(AwayOfThree, OneWhoseDiskHangsIsLeftOut) {
+  constexpr Duration kSaysSoAfter = std::chrono::milliseconds(1500);
+  const Party last = cluster_.servers();
+  ASSERT_NO_FATAL_FAILURE(fill());
   cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
-    if (from != 1 || to != kClient || !is_answer(message) || message[4] != 0 ||
-        static_cast<MessageType>(message[2]) != MessageType::layout)
+    const auto type = static_cast<MessageType>(message[2]);
+    if (from != last || !is_answer(message)) return true;
+    if (type == MessageType::traffic) cluster_.network.deliver(from, to, refusal_of(message));
+    return type != MessageType::traffic && type != MessageType::write_root &&
+           type != MessageType::relay && type != MessageType::prepare;
+  };
+  EXPECT_LT(work(), kMostPause - kSaysSoAfter);
+  EXPECT_EQ(standing(last), Standing::away);
+  cluster_.network.filter = {};
+  ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
+  ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
+}
+
+// That a server gets errors from another one is no trouble of its own.
+TEST_P(AwayOfThree, AServerThatRefusesRowsDoesNotHaveOthersLeftOut) {
+  constexpr Party liar = 1;
+  ASSERT_NO_FATAL_FAILURE(fill());
+  unsigned refusals = 0;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (from != liar || !is_answer(message) ||
+        static_cast<MessageType>(message[2]) != MessageType::subshare)
       return true;
-    auto answer = decode<LayoutAnswer>(ByteSpan(message).subspan(Rpc::kHeaderSize));
-    if (!answer) return true;
-    for (BucketShape& each : answer->buckets)
-      if (each.stamp) ++*each.stamp;
-    Bytes changed = encode(*answer);
-    std::copy_n(message.begin(), Rpc::kHeaderSize, changed.begin());
-    ++lies;
-    cluster_.network.deliver(from, to, changed);
+    ++refusals;
+    cluster_.network.deliver(from, to, refusal_of(message));
     return false;
   };
-  if (!cluster_.runs(last)) cluster_.start_server(last);
-  ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
+  const auto evictions = cluster_.engine().status().evictions;
+  for (int round = 0; round < 3; ++round) {
+    work();
+    for (Party server = 2; server <= cluster_.servers(); ++server)
+      EXPECT_EQ(standing(server), Standing::in_step) << "server " << +server;
+  }
+  EXPECT_GT(refusals, 0u);
+  EXPECT_GT(cluster_.engine().status().evictions, evictions);
   cluster_.network.filter = {};
-  EXPECT_GT(lies, 0u);
+  ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
   ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
-  check_contents();
+}
+
+// A server has lost its table of buckets. In the places that they get now lie others of the same
+// eviction.
+TEST_P(AwayTest, WhatALostTableLeavesOnTheDiskIsNotTakenForOtherBuckets) {
+  const Party last = cluster_.servers();
+  ASSERT_OK(cluster_.open_client());
+  while (cluster_.engine().status().evictions == 0) {
+    ASSERT_NO_FATAL_FAILURE(write(generation_ % kBlocks, generation_));
+    ++generation_;
+    settle_evictions();
+  }
+  go_away(last, Absence::killed);
+  for (const char* file : {"control.db", "control.db-wal", "control.db-shm"})
+    cluster_.disk(last).remove(file);
+  ASSERT_NO_FATAL_FAILURE(await([&] { return standing(last) == Standing::away; }));
+  come_back(last);
+  ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
+  ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
 }
 
 // Each time that it is in step, a server is cut off: it is waited for longer and longer before it
