@@ -131,10 +131,13 @@ std::string cost_of(const Wishes& wishes, const VolumeParams& params, std::uint6
 std::string scheme_reason(const VolumeParams& params) {
   if (!params.is_mirror()) return {};
   const unsigned threshold = params.scheme.threshold, servers = params.scheme.servers;
+  const unsigned spare = servers - params.workers();
   return fmt::format(
       "Mirror on {} servers: any {} of them may be curious, lie, or work together, and learn "
-      "nothing; all {} must be there; any one that is left gives all data back.\n",
-      servers, threshold, servers);
+      "nothing; {}; any one that is left gives all data back.\n",
+      servers, threshold,
+      spare == 0 ? fmt::format("all {} must be there", servers)
+                 : fmt::format("any {} may be away, and everything goes on", spare));
 }
 
 }  // namespace
