@@ -15,6 +15,7 @@
 
 namespace s3oram {
 
+/// It is wide because it has a field for each option of init.
 struct InitOptions {
   std::filesystem::path vault;
   bool local = false;

@@ -31,6 +31,7 @@ struct BackupStatus {
   std::uint64_t held = 0;  // freed blocks that are kept only for the last backup
 };
 
+/// It is wide because one backup spans many commits: the fields are its progress.
 class Backups {
  public:
   /// Commits the file system, including what snapshot() returns. Releases the lock and waits.

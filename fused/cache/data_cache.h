@@ -47,6 +47,8 @@ struct CacheOptions {
   std::function<std::uint64_t()> free_bytes = [] { return std::uint64_t{1} << 50; };
 };
 
+/// It is wide because reading, writing, truncating and flushing change one block's state under one
+/// lock; CachedBlocks, Packs and FileExtents hold what can be told apart.
 class DataCache {
  public:
   DataCache(std::mutex& mutex, BlockDevice& device, Metadata& metadata,

@@ -17,6 +17,8 @@ namespace s3oram {
 struct Node;
 
 /// One block of a file in memory. Only DataCache changes it.
+/// It is wide because it is a record: each phase of a block's life (loading, waiting, in flight,
+/// failing, counted) has its few fields.
 struct CachedBlock {
   Node* node = nullptr;    // null once truncated, removed or evicted
   Node* former = nullptr;  // the node whose replaced content this is, while a write is in flight

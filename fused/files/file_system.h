@@ -61,6 +61,7 @@ struct FileSystemStatus {
   std::chrono::milliseconds backup_failing_for{};
 };
 
+/// It is wide because it has one method for each operation of FUSE; the parts do the work.
 class FileSystem final : public CommitParticipant {
  public:
   /// Opens, or makes, the file system in `database`, the file on `disk` that the device commits to.

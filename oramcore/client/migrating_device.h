@@ -36,6 +36,8 @@ struct MigrationProgress {
 };
 
 /// The BlockDevice's methods: any thread. The others: on the executor.
+/// It is wide because where a block is, which copies are in flight and who is paused have to change
+/// together, in one step of the executor.
 class MigratingDevice final : public QueuedDevice {
  public:
   /// Requests wait until serve() is called.

@@ -45,6 +45,8 @@ struct FormerState {
 };
 
 /// Used once. One executor; not thread-safe.
+/// It is wide because it is one procedure of many steps (ask, agree, read labels, settle, write),
+/// each a method.
 class Rebuild {
  public:
   Rebuild(const ClientEnvironment& environment, const VolumeId& volume, const VolumeParams& params,

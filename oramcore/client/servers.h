@@ -18,6 +18,8 @@
 namespace s3oram {
 
 /// One executor; not thread-safe.
+/// It is wide because it offers one method for each way of asking (one server, all, those in step,
+/// a threshold of them), and keeps one record of what all of them answered.
 class Servers {
  public:
   /// `threshold` servers may lie: that the volume is another client's counts if more say so.

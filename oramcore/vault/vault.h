@@ -73,6 +73,8 @@ struct MigrationSource {
 
 enum class ClientKey { in_use, next };
 
+/// It is wide because it is the one way to a vault's files: each command that reads or changes them
+/// has its method, under the same locks.
 class Vault {
  public:
   /// Makes the directory and its files (not the database). Leaves nothing behind on an error.

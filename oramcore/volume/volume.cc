@@ -131,6 +131,7 @@ struct OpenPart {
   std::unique_ptr<VolumeEngine> engine;  // used on the thread
 };
 
+/// It is wide because it implements Volume, for one engine or, while blocks move, for two.
 class OpenVolume final : public Volume {
  public:
   OpenVolume(Vault& vault, const VaultKeys& keys, const VolumeOptions& options,

@@ -1,7 +1,7 @@
 // The server behind share_server.h: its sessions, its volume and its store as a whole. Accesses,
 // healing and evictions are parts with classes of their own, which share one ServerState. One
-// executor; not thread-safe. The class has some methods more than others because each request that
-// opens, makes or ends a session is one.
+// executor; not thread-safe. The class is wide because each request that opens,
+// makes or ends a session is a method.
 #pragma once
 
 #include <filesystem>

@@ -26,8 +26,8 @@ inline tl::unexpected<Error> malformed() { return fail(Errc::bad_request, "malfo
 /// Returns an answer that says no more than that all went well.
 inline Bytes done() { return Bytes(Rpc::kHeaderSize); }
 
-/// Its fields are many because a server is one machine: each part (ServerRetrieval, ServerRoot,
-/// ServerHeal, ServerLabels, ServerEviction, Sums) needs most of them. One executor; not
+/// It is wide because a server is one machine: each part (ServerRetrieval, ServerRoot,
+/// ServerHeal, ServerLabels, ServerEviction, Sums) needs most of its fields. One executor; not
 /// thread-safe.
 struct ServerState {
   ServerState(Control opened, std::filesystem::path store, Party self,

@@ -81,6 +81,7 @@ class VersionPool {
   std::vector<std::unique_ptr<BucketVersion>> free_;
 };
 
+/// It is wide because the file, its cache and its checks are used under the same locks.
 class BucketStore {
  public:
   /// `owner` says whose slots these are; it is empty in stores of format 2, which do not say. The

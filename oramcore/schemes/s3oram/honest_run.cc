@@ -36,6 +36,7 @@ struct ListSums {
   std::vector<gf128::Sum> sums;
 };
 
+/// It is wide because it repeats what three servers do, with the names that docs/protocol.md uses.
 class Shuffle {
  public:
   Shuffle(const VolumeParams& params, const EvictionOrders& orders, const ShuffleAttempt& attempt,

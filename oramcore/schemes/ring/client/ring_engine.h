@@ -25,6 +25,8 @@ namespace s3oram::ring {
 /// A block as it lies in a slot: sealed with its label.
 Bytes sealed_block(OpaqueSealer& sealer, const Label& label, ByteSpan content);
 
+/// It is wide because accesses, the log, rewrites and the top share one set of places and turns: it
+/// is divided by file (ring_access.cc, ring_log.cc, ring_rewrite.cc ...), not yet into objects.
 class RingEngine final : public VolumeEngine, private GrowingTree {
  public:
   /// `state` has been opened but not loaded; `cache` is top.cache.
