@@ -76,7 +76,8 @@ Result<std::vector<T>> parse_lines(const Path& file, Parse parse) {
     if (line.empty() || line.front() == '#') continue;
     auto one = parse(line);
     if (!one)
-      return fail(one.error().code, "{}: line {}: {}", file.string(), number, one.error().message);
+      return fail(one.error().code, "{}: line {}: {}", file.string(), number,
+                  printable(one.error().message));
     all.push_back(std::move(*one));
   }
   return all;

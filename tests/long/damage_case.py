@@ -212,7 +212,7 @@ class Case:
             return verdict
         number = self.number()
         if number and self.scenario.remote:
-            said += "\n" + "\n".join(self.vault.log_of(number).read_text().splitlines()[-3:])
+            said += "\n" + "\n".join(self.vault.log_of(number).read_text(errors="replace").splitlines()[-3:])
         names = [os.path.basename(self.file).removesuffix("-wal")]
         if names == ["vault.json"]:
             names.append("the address and key are right")

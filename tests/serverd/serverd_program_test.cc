@@ -104,6 +104,17 @@ TEST_F(Program, CommandsHaveTheirExitCodes) {
             "1=a:1," + key + "\n" + others[0] + "\n" + others[1] + "\n");
 }
 
+TEST_F(Program, ADamagedListIsShownPrintably) {
+  keygen("store");
+  std::ofstream("store/peers") << std::string("1=\0\x1b[2J\n", 8);
+  fs::permissions("store/peers", fs::perms::owner_read | fs::perms::owner_write);
+  const auto listed = run("peers --store store");
+  EXPECT_NE(listed.code, 0);
+  EXPECT_NE(listed.err.find("peers: line 1: "), std::string::npos) << listed.err;
+  EXPECT_EQ(listed.err.find('\x1b'), std::string::npos) << listed.err;
+  EXPECT_EQ(listed.err.find('\0'), std::string::npos) << listed.err;
+}
+
 // The kernel may still write for a server that was killed.
 TEST_F(Program, WaitsForTheServerBefore) {
   keygen("store");
