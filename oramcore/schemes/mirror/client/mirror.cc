@@ -140,15 +140,17 @@ std::optional<Label> Mirror::label_of(ByteSpan slot) const {
 }
 
 // Entry 0 names the attempt and the place that wrote the slot; the stamp is the attempt's first
-// bytes and the bucket's number. A slot that was given up is zeros.
+// bytes and the bucket's number, or those bytes alone if an older server wrote it. A slot that was
+// given up is zeros.
 bool Mirror::may_be_at(ByteSpan slot, const SlotPlace& place) const {
   if (is_zero(slot)) return true;
   const mirror::Entry entry = mirror::newest_entry(slot);
   const unsigned bucket = entry.place / params_.bucket_size;
   std::uint64_t stamp = 0;
   std::memcpy(&stamp, entry.attempt.data(), sizeof stamp);
+  const bool stamped = !place.stamp || *place.stamp == stamp + bucket || *place.stamp == stamp;
   return entry.place % params_.bucket_size == place.slot && bucket >= place.least &&
-         bucket <= place.bucket && (!place.stamp || stamp + bucket == *place.stamp);
+         bucket <= place.bucket && stamped;
 }
 
 std::optional<Bytes> Mirror::peeled(ByteSpan slot) const {
