@@ -133,7 +133,10 @@ Task<void> Attendance::await_return(Party server) {
     co_await await_next_try(server);
     if (servers_.stopped()) co_return;
     const auto answer = co_await servers_.traffic(server, kAnswersWithin);
-    if (!answer && answer.error().code == Errc::unreachable) continue;
+    // It is silent, or has said that it cannot do its part: its disk hangs.
+    if (!answer &&
+        (answer.error().code == Errc::unreachable || answer.error().code == Errc::failed))
+      continue;
     const Status back = co_await bring_back(server);
     if (back || servers_.stopped()) co_return;
     drop(server);

@@ -88,8 +88,10 @@ Task<Result<std::uint64_t>> rejoin(const ClientEnvironment& environment, Servers
                                      params, LayoutRequest::kMost, left()));
     told = possible(std::move(told), params, rejoining.tree.height);
     if (buckets && told != *buckets)
-      spdlog::error("servers {} do not agree on the buckets that there are: one of them lies",
-                    fmt::join(rejoining.sources, ", "));
+      spdlog::error(
+          "servers {} do not agree on the buckets that there are: one of them lies, "
+          "came back after a lie, or is of an older version; what differs is copied",
+          fmt::join(rejoining.sources, ", "));
     buckets = buckets ? merged(*buckets, told, params, environment.random) : std::move(told);
   }
   check_shared(*buckets, params, environment.random);

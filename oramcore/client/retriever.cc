@@ -137,7 +137,10 @@ Task<Result<Retriever::PathAnswer>> Retriever::inner_product(WriteNumber write_n
 Task<Result<Bytes>> Retriever::ask(WriteNumber write_number, Leaf leaf, const PathSlots& path,
                                    std::size_t index, Asked asked) {
   if (asked == Asked::together) co_return co_await query_.ask(write_number, leaf, path, index);
+  const std::uint64_t contents = state_.contents.changed;
   S3O_CO_ASSIGN(auto answer, co_await query_.ask_each(write_number, leaf, path, index));
+  // Servers whose shares are replaced meanwhile differ without a lie.
+  if (contents != state_.contents.changed || state_.contents.zeroing > 0) answer.liars.clear();
   for (const Party liar : answer.liars) {
     const Error named{Errc::servers_disagree,
                       fmt::format("server {} is faulty or lies (its answer to a read)", liar)};
