@@ -132,12 +132,18 @@ std::string scheme_reason(const VolumeParams& params) {
   if (!params.is_mirror()) return {};
   const unsigned threshold = params.scheme.threshold, servers = params.scheme.servers;
   const unsigned spare = servers - params.workers();
+  // A mount begins with most of them (InStep::least()), and goes on with the workers alone.
+  const unsigned at_mount =
+      servers - std::max({servers / 2 + 1, servers - threshold, params.workers()});
   return fmt::format(
       "Mirror on {} servers: any {} of them may be curious, lie, or work together, and learn "
       "nothing; {}; any one that is left gives all data back.\n",
       servers, threshold,
-      spare == 0 ? fmt::format("all {} must be there", servers)
-                 : fmt::format("any {} may be away, and everything goes on", spare));
+      spare == 0          ? fmt::format("all {} must be there", servers)
+      : spare == at_mount ? fmt::format("any {} may be away, and everything goes on", spare)
+                          : fmt::format("any {} may be away while it is mounted, and {} when it is "
+                                        "mounted",
+                                        spare, at_mount));
 }
 
 }  // namespace
