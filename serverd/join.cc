@@ -96,7 +96,7 @@ Status make_file(const Path& file, const std::string& text) {
   if (!made && made.error().code != Errc::exists) return made;
   fs::permissions(file, fs::perms::group_read | fs::perms::others_read, fs::perm_options::add,
                   error);
-  if (error) return fail(Errc::failed, "{}: {}", file.string(), error.message());
+  if (error && made) return fail(Errc::failed, "{}: {}", file.string(), error.message());
   return {};
 }
 

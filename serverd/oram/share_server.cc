@@ -174,11 +174,12 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
 // The client asks this to find out whether the server can do its part: a disk that hangs would
 // leave every other question without an answer.
 Result<Bytes> Server::traffic() const {
-  if (state_.bucket_store && state_.bucket_store->busy_for() >= kHangs)
-    return fail(
-        Errc::failed, "the disk of server {} hangs: it has not done what it was asked for {} s",
-        state_.self,
-        std::chrono::duration_cast<std::chrono::seconds>(state_.bucket_store->busy_for()).count());
+  const auto busy =
+      state_.bucket_store ? state_.bucket_store->busy_for() : DiskWatch::Clock::duration::zero();
+  if (busy >= kHangs)
+    return fail(Errc::failed,
+                "the disk of server {} hangs: it has not done what it was asked for {} s",
+                state_.self, std::chrono::duration_cast<std::chrono::seconds>(busy).count());
   TrafficAnswer answer;
   const Party servers = state_.control.volume() ? state_.params().scheme.servers : Party{0};
   for (Party party = kClient; party <= servers; ++party) {

@@ -63,7 +63,9 @@ Task<Status> Server::stop() {
   while (running_ > 0) co_await idle_.wait();
   co_await care_.ended();
   if (!state_.bucket_store) co_return Status{};
-  co_return co_await state_.sync->sync(state_.sync->begin());
+  Status durable = co_await state_.sync->sync(state_.sync->begin());
+  co_await state_.sync->ended();
+  co_return durable;
 }
 
 void Server::set_cache_bytes(std::size_t bytes) {
