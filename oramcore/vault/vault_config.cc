@@ -164,12 +164,13 @@ Result<VaultRecovery> read_recovery(const std::string& text, const std::filesyst
   Members members(object, where + ":");
   const auto format = members.number<std::uint64_t>(kRecovery);
   const auto covered = std::string_view(text).substr(0, text.rfind(kChecksum));
-  if ((format > 1 || members.has("checksum")) && members.text("checksum") != checksum(covered))
-    return fail(Errc::damaged_vault, "{}: damaged (its checksum does not fit)", where);
+  const bool has_sum = format > 1 || members.has("checksum");
+  const bool as_written = !has_sum || members.text("checksum") == checksum(covered);
   if (format > kRecoveryFormat) return unknown_format(where, format, kRecoveryFormat);
   const json* vault = members.take("vault");
   const std::string encoded = members.text("keys");
   VaultRecovery recovery;
+  recovery.as_written = as_written;
   recovery.keys.resize(encoded.size());
   std::size_t size = 0;
   if (encoded.empty() ||

@@ -51,7 +51,8 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
 
 struct VaultRecovery {
   VaultFile file;
-  Bytes keys;  // vault.key
+  Bytes keys;              // vault.key
+  bool as_written = true;  // its checksum fits: nobody has changed it, and no disk has
 };
 std::string to_recovery(const VaultFile& file, ByteSpan keys);
 Result<VaultRecovery> parse_recovery(const std::string& text, const std::filesystem::path& path);

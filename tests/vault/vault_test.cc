@@ -544,7 +544,7 @@ TEST_F(VaultJson, ADamagedRecoveryFileIsCalledThat) {
   }
 }
 
-TEST_F(VaultJson, EveryFlippedBitOfARecoveryFileIsCalledDamage) {
+TEST_F(VaultJson, EveryFlippedBitOfARecoveryFileIsNoticed) {
   KeyFile keys;
   keys.slots.push_back({1, {KeyWrap::Kind::plain, {}, {}}, Bytes(32, 7)});
   const std::string text = to_recovery({remote_config(), {}}, to_bytes(keys));
@@ -552,8 +552,7 @@ TEST_F(VaultJson, EveryFlippedBitOfARecoveryFileIsCalledDamage) {
     std::string damaged = text;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
     const auto recovery = parse_recovery(damaged, "/x/recovery");
-    ASSERT_FALSE(recovery) << damaged;
-    ASSERT_EQ(recovery.error().code, Errc::damaged_vault) << damaged;
+    ASSERT_FALSE(recovery && recovery->as_written) << damaged;
   }
 }
 
