@@ -54,9 +54,10 @@ constexpr Command kCommands[] = {
 };
 
 void print_help() {
-  std::cout << "s3oramfs keeps a directory on servers that learn neither what it holds nor which\n"
-               "part of it is used.\n\n"
-               "Usage: s3oramfs COMMAND [OPTION...] | --help | --version\n\n";
+  std::cout
+      << "Keeps a directory on servers that learn neither its contents nor how it is used.\n\n"
+         "Usage: s3oramfs COMMAND [OPTION...]\n"
+         "       s3oramfs --help | --version\n\n";
   for (const Command& command : kCommands)
     std::cout << fmt::format("  {:<24}{}\n", fmt::format("{} {}", command.name, command.arguments),
                              command.summary);
