@@ -195,7 +195,7 @@ Status begin(Vault& vault, MigrateOptions& options) {
   std::cout << "Blocks move while the vault is mounted.";
   if (!vault.config().local && !options.init.local)
     std::cout << " A recovery file from before gives back the files as they are now; for later "
-                 "ones, write a new one: "
+                 "ones, write a new one now, and another one when all have moved: "
               << advice_on_recovery(vault);
   else
     std::cout << "\n";

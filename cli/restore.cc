@@ -36,7 +36,7 @@ constexpr std::size_t kLargestRecovery = 1 << 20;
 
 struct RestoreOptions {
   fs::path vault, from;
-  bool force = false, rewrite_first = false, accept_older = false;
+  bool force = false, rewrite_first = false, accept_older = false, moved = false;
   int timeout = 20;  // s
   CredentialOptions credential;
 };
@@ -52,6 +52,7 @@ Result<bool> parse_options(const Args& args, RestoreOptions& options) {
                "One server: do not trust its records; slower");
   app.add_flag("--accept-older", options.accept_older,
                "During migrate: lost blocks may have older contents");
+  app.add_flag("--moved", options.moved, "The migration has ended, or its old servers are gone");
   add_timeout(app, options.timeout);
   options.credential.add_to(app);
   return parse(app, args);
@@ -113,6 +114,11 @@ Result<Vault::Recovered> vault_to_restore(const RestoreOptions& options, const s
     return Vault::Recovered{std::move(vault)};
   }
   S3O_ASSIGN(const auto recovery, parse_recovery(text, options.from));
+  if (!recovery.as_written)
+    std::cerr << fmt::format(
+        "s3oramfs: warning: {}: its checksum does not fit: it has been changed by hand, or is "
+        "damaged; if what follows fails, use another copy of it\n",
+        options.from.string());
   S3O_TRY(check_database(options.vault / "vault.db", recovery.file.config));
   auto found = Vault::recover(options.vault, text, options.from);
   if (found) compare_servers(found->vault, recovery.file.config, options.from);
@@ -275,6 +281,7 @@ Status run_restore(const Args& args) {
   const VaultKeys& keys = opened.keys;
   SealedDisk disk(keys.pages);
   S3O_TRY(settle_migration(*vault, keys));
+  if (options.moved && vault->config().source) S3O_TRY(vault->end_migration());
   S3O_TRY(
       check_database(vault->database(), vault->config(), keys.of(vault->config()).sealing, disk));
   if (!options.force) S3O_TRY(refuse_files(vault->database(), disk));

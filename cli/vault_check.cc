@@ -160,9 +160,14 @@ class Check {
   }
 
   /// Blocks that have not moved yet lie at the source of a migration. While that is under way, no
-  /// row of a place is deleted: the source would give an old content of its block.
-  void look_at_source(StateReport& state, FileCheckInput& input) {
-    for (Finding& finding : state.findings) finding.repair.clear();
+  /// row of a place is deleted: the source would give an old content of its block. Returns whether
+  /// it is known where all blocks are.
+  bool look_at_source(StateReport& state, FileCheckInput& input) {
+    bool known = true;
+    for (Finding& finding : state.findings) {
+      known = known && finding.harmless;
+      finding.repair.clear();
+    }
     const Vault source = vault_.source();
     const VolumeParams& params = source.config().params;
     auto database = Database::open(source.database().string(), Database::Mode::read_only, disk_);
@@ -173,10 +178,12 @@ class Check {
            fmt::format("{}: where the blocks are that have not moved yet is not known; {}",
                        database.error().message, kMakeAnew),
            {}});
-      return;
+      return false;
     }
     const auto report = volume_kind(params).check(*database, params);
+    known = known && !report->refused;
     for (Finding& finding : report->findings) {
+      known = known && finding.harmless;
       finding.repair.clear();
       finding.where = "source/" + finding.where;
       state.findings.push_back(std::move(finding));
@@ -184,6 +191,7 @@ class Check {
     add_mapped(report->blocks, input);
     for (const BlockId block : report->unreadable)
       if (!std::ranges::binary_search(state.blocks, block)) input.unreadable.insert(block);
+    return known;
   }
 
   struct Rows {
@@ -215,13 +223,13 @@ class Check {
                          .uid = ::getuid(),
                          .gid = ::getgid()};
     add_mapped(rows.state->blocks, input);
-    if (vault_.config().source) look_at_source(*rows.state, input);
+    const bool known = !vault_.config().source || look_at_source(*rows.state, input);
     if (const auto backups = read_lists(database))  // no file's
       for (const BackupList& backup : *backups)
         for (const BlockId block : backup.blocks)
           if (block < input.mapped.size()) input.mapped[block] = false;
     rows.files = check_files(database, input);
-    if (rows.files.refused)  // then nothing is mended
+    if (rows.files.refused || !known)  // then nothing is mended: data may be there still
       for (Findings* findings : {&rows.state->findings, &rows.files.findings})
         for (Finding& finding : *findings) finding.repair.clear();
     return rows;

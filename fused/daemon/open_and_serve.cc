@@ -38,8 +38,9 @@ constexpr std::uint64_t kDatabaseBytes = 128;
 
 /// Heals a damaged vault.db, which must be neither searched nor written before.
 Status heal(const Vault& vault, const MountCommand& command, SealedDisk& disk) {
-  if (!std::filesystem::exists(vault.database()))
-    return {};  // a new vault, or the next step reports it
+  // A new vault, or the next step reports it. While blocks move, a lost row of a place would bring
+  // back an older content of its block.
+  if (!std::filesystem::exists(vault.database()) || vault.config().source) return {};
   auto healed = heal_database(vault.database(), HealFor::order, disk);
   if (!healed) return fail(advise_on_database(std::move(healed).error(), command.vault));
   if (!*healed) return {};

@@ -346,7 +346,8 @@ void lose(StateCheck& check, BlockId block) {
 
 std::int64_t most_blocks(unsigned height, const std::optional<VolumeParams>& params) {
   if (!params) return kMostBlocks;
-  constexpr std::uint64_t kSlack = 16, kFew = std::uint64_t{1} << 20;
+  // A volume to which a vault moves gets blocks of any number while its tree is low still.
+  constexpr std::uint64_t kSlack = 16, kFew = std::uint64_t{1} << 23;
   const std::uint64_t most = kSlack * capacity(height, params->evict_every) + kFew;
   return static_cast<std::int64_t>(std::min<std::uint64_t>(most, kMostBlocks));
 }

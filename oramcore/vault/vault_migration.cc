@@ -95,6 +95,8 @@ std::string Vault::socket(Party server) const {
 Status Vault::begin_migration(const VaultConfig& next, std::uint64_t rate) {
   S3O_ASSIGN(const auto lock, lock_files());
   S3O_TRY(reread());
+  if (config_.source)
+    return fail(Errc::vault_in_use, "{}: a migration is under way", directory_.string());
   VaultConfig config = next;
   config.source = std::make_shared<const MigrationSource>(MigrationSource{config_, rate});
   return write_config(std::move(config));

@@ -1,11 +1,14 @@
 // Renames, copies and removes the files of a migration.
 #include "oramcore/volume/migration.h"
 
+#include <spdlog/spdlog.h>
+
 #include "oramcore/base/durable_file.h"
 #include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/client/owner.h"
 #include "oramcore/db/database_file.h"
+#include "oramcore/db/database_header.h"
 #include "oramcore/db/exchange_tables.h"
 #include "oramcore/db/sealed_disk.h"
 #include "oramcore/schemes/registry.h"
@@ -63,9 +66,9 @@ Result<bool> is_of(const fs::path& path, const VaultConfig& volume, const VaultK
 /// Removes all but the stores of local servers.
 Status remove_source(const fs::path& directory) {
   if (!is_there(directory)) return {};
-  S3O_TRY(remove_database(directory / "vault.db"));
   for (const char* name : {"vault.db-ballast", kTopCache, "run"})
     S3O_TRY(remove_tree(directory / name));
+  S3O_TRY(remove_database(directory / "vault.db"));  // last: it says whose directory this is
   std::error_code not_empty;
   fs::remove(directory, not_empty);
   return sync_directory(directory.parent_path());
@@ -170,12 +173,29 @@ Status settle_beginning(const Vault& vault, const VaultKeys& keys, Disk& disk) {
   return sync_directory(vault.directory());
 }
 
-/// Removes what an end has left, or a beginning that was cut short before it was decided.
-Status settle_end(const Vault& vault, const VaultKeys& keys, Disk& disk) {
-  if (!is_there(vault.source_directory())) return {};
+/// Whether a migration has made this directory: its vault.db has no files, as a vault's has. A
+/// user may have put something of that name beside vault.db.
+bool is_from_migration(const fs::path& directory, Disk& disk) {
+  std::error_code error;
+  if (!fs::is_directory(fs::symlink_status(directory, error)) || is_there(directory / "vault.json"))
+    return false;
+  const fs::path path = directory / "vault.db";
+  if (!is_there(path)) return false;
+  auto database = Database::open(path.string(), Database::Mode::read_only, disk);
+  if (!database) return false;
+  const auto has_files = database->has_table("fs_state");
+  return has_files && !*has_files;
+}
+
+/// Removes what an end has left, or a beginning that was cut short before it was decided. Nothing
+/// needs it, so what cannot be removed keeps nobody from the vault.
+void settle_end(const Vault& vault, const VaultKeys& keys, Disk& disk) {
+  const fs::path source = vault.source_directory();
+  if (!is_from_migration(source, disk)) return;
   const auto is_ours = is_of(vault.database(), vault.config(), keys, disk);
-  if (!is_ours || !*is_ours) return {};  // who opens it next says what is wrong with it
-  return remove_source(vault.source_directory());
+  if (!is_ours || !*is_ours) return;  // who opens it next says what is wrong with it
+  if (const Status removed = remove_source(source); !removed)
+    spdlog::warn("{}", removed.error().message);
 }
 
 std::uint64_t size_of(const fs::path& path) {
@@ -198,8 +218,12 @@ Status check_migration(const Vault& vault) {
                 "{}: holds the stores of servers that the vault has left: remove that directory "
                 "first: rm -r {}",
                 source.string(), shell_word(source));
+  if (const fs::path source = vault.source_directory();
+      is_there(source) && (!fs::is_directory(source) || is_there(source / "vault.json")))
+    return fail(Errc::exists, "{}: is in the way: rename or remove it", source.string());
   // The copy in source/, the log of the exchange, and top.cache where it has no second name.
-  const std::uint64_t needed = 3 * (size_of(vault.database()) + size_of(next->database())) +
+  const std::uint64_t needed = 3 * (size_of(vault.database()) + size_of(log_of(vault.database())) +
+                                    size_of(next->database())) +
                                size_of(vault.directory() / kTopCache);
   std::error_code unknown;
   const auto room = fs::space(vault.directory(), unknown);
@@ -211,6 +235,11 @@ Status check_migration(const Vault& vault) {
 
 Status begin_migration(Vault& vault, const VaultKeys& keys, std::uint64_t rate) {
   S3O_TRY(check_migration(vault));
+  // A plain one can be healed with rows missing, and then the source would stand in for them.
+  if (read_header(vault.database()).kind != DatabaseHeader::Kind::sealed)
+    return fail(Errc::unsupported,
+                "{}: is not sealed yet: mount the vault again, with more room on its disk",
+                vault.database().string());
   S3O_ASSIGN(const auto next, vault.next());
   SealedDisk disk(keys.pages);
   S3O_ASSIGN(const bool made, is_of(next->database(), next->config(), keys, disk));
@@ -227,8 +256,9 @@ Status settle_migration(Vault& vault, const VaultKeys& keys) {
   if (vault.is_source()) return {};
   S3O_TRY(vault.reread());
   SealedDisk disk(keys.pages);
-  return vault.config().source ? settle_beginning(vault, keys, disk)
-                               : settle_end(vault, keys, disk);
+  if (vault.config().source) return settle_beginning(vault, keys, disk);
+  settle_end(vault, keys, disk);
+  return {};
 }
 
 }  // namespace s3oram

@@ -16,6 +16,7 @@
 #include "oramcore/client/migrating_device.h"
 #include "oramcore/client/reenrolment.h"
 #include "oramcore/client/servers.h"
+#include "oramcore/client/state_check.h"
 #include "oramcore/db/database_file.h"
 #include "oramcore/db/sealed_disk.h"
 #include "oramcore/schemes/registry.h"
@@ -426,6 +427,15 @@ class OpenVolume final : public Volume {
   Task<Status> check_room(const OpenPart& next, const VaultConfig& config) {
     const VolumeEngine& engine = *next.engine;
     const std::uint64_t needed = here_.engine->status().blocks;
+    const auto most =
+        static_cast<std::uint64_t>(most_blocks(engine.status().height, config.params));
+    // Numbers of blocks are dense, but for some that are free.
+    if (2 * needed > most)
+      co_return fail(
+          Errc::unsupported,
+          "the new volume is too low: it takes {} blocks while it grows, and {} are to be "
+          "moved there",
+          most / 2, needed);
     next.engine->refresh_room();
     const Duration until = thread_->clock().now() + options_.deadline;
     std::uint64_t found = 0;
@@ -706,7 +716,7 @@ Status rebuild_source(const Vault& source, const VaultKeys& keys, const VolumeOp
   const bool is_sound = std::filesystem::exists(source.database()) && check_owner(source, keys) &&
                         check_places(source, disk);
   S3O_ASSIGN(const auto there, rebuild_one(source, keys, options, made));
-  if (is_sound)
+  if (is_sound && there.former_was_last)
     S3O_TRY(remove_database(made));
   else
     S3O_TRY(replace_database(made, source.database(), disk));
@@ -736,7 +746,12 @@ Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
           "mend them; to take what is there: restore --accept-older",
           vault.directory().string(), rebuilt.damaged + rebuilt.suspect);
     const Vault source = vault.source();
-    S3O_TRY(rebuild_source(source, keys.of(source.config()), options, rebuilt));
+    if (const Status added = rebuild_source(source, keys.of(source.config()), options, rebuilt);
+        !added)
+      return fail(added.error().code,
+                  "{} (if the migration has ended since the recovery file was written, or these "
+                  "servers are gone for good: restore --moved)",
+                  added.error().message);
   }
   return rebuilt;
 }

@@ -277,6 +277,32 @@ TEST_P(MigrationFiles, AnotherVolumeInNextIsLeftAlone) {
   expect_moved();
 }
 
+TEST_P(MigrationFiles, WhatAUserCallsSourceStays) {
+  const fs::path source = vault_->source_directory();
+  ASSERT_GOOD(write_durably(source, Bytes(1, 'a')));
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
+  EXPECT_TRUE(fs::exists(source));
+  EXPECT_FALSE(begin_migration(*vault_, keys_, 0));
+  fs::remove(source);
+  // A copy of the vault made by hand.
+  fs::create_directory(source);
+  auto database = open(*vault_);
+  ASSERT_GOOD(database);
+  ASSERT_GOOD(database->execute("CREATE TABLE fs_state (x)"));
+  ASSERT_GOOD(database->fold_log());
+  fs::copy_file(vault_->database(), source / "vault.db");
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
+  EXPECT_TRUE(fs::exists(source / "vault.db"));
+}
+
+TEST_P(MigrationFiles, WhatAnEndLeavesIsRemoved) {
+  ASSERT_GOOD(begin_migration(*vault_, keys_, 0));
+  ASSERT_GOOD(vault_->end_migration());
+  ASSERT_TRUE(fs::exists(vault_->source_directory() / "vault.db"));
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
+  EXPECT_FALSE(fs::exists(vault_->source_directory() / "vault.db"));
+}
+
 // top.cache has a second name at the source of a ring, into which nobody else may write.
 TEST_P(MigrationFiles, ANewRingHasATopCacheOfItsOwn) {
   fs::remove(vault_->next_directory() / "top.cache");
