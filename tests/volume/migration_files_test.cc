@@ -161,8 +161,8 @@ TEST_P(MigrationFiles, TheNewVolumeTakesThePlaceOfTheFormerOne) {
 TEST_P(MigrationFiles, ACrashBeforeTheDecisionChangesNothing) {
   fs::create_directories(vault_->source_directory() / "run");
   ASSERT_GOOD(write_durably(vault_->source_directory() / "vault.db", as_bytes("half a file")));
-  ASSERT_GOOD(settle_migration(*vault_, keys_));
-  EXPECT_FALSE(fs::exists(vault_->source_directory()));
+  ASSERT_GOOD(
+      settle_migration(*vault_, keys_));  // leaves what cannot be read to the next beginning
   ASSERT_NO_FATAL_FAILURE(expect_owned(*vault_));
   ASSERT_GOOD(begin_migration(*vault_, keys_, 0));
   ASSERT_NO_FATAL_FAILURE(expect_moved());
