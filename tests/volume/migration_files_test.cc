@@ -161,8 +161,8 @@ TEST_P(MigrationFiles, TheNewVolumeTakesThePlaceOfTheFormerOne) {
 TEST_P(MigrationFiles, ACrashBeforeTheDecisionChangesNothing) {
   fs::create_directories(vault_->source_directory() / "run");
   ASSERT_GOOD(write_durably(vault_->source_directory() / "vault.db", as_bytes("half a file")));
-  ASSERT_GOOD(
-      settle_migration(*vault_, keys_));  // leaves what cannot be read to the next beginning
+  // What cannot be read is left to the next beginning.
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
   ASSERT_NO_FATAL_FAILURE(expect_owned(*vault_));
   ASSERT_GOOD(begin_migration(*vault_, keys_, 0));
   ASSERT_NO_FATAL_FAILURE(expect_moved());
