@@ -38,12 +38,19 @@ constexpr Duration kLookAgain = std::chrono::milliseconds(100);
 /// Checks that vault.db belongs to this volume, before any server is asked.
 Status check_owner(const Vault& vault, const VaultKeys& keys) {
   SealedDisk disk(keys.pages);
+  // Users name the vault, not the directory of a source in it.
+  const std::filesystem::path directory =
+      vault.is_source() ? vault.directory().parent_path() : vault.directory();
+  if (std::error_code error;
+      vault.is_source() && !std::filesystem::exists(vault.database(), error) && !error)
+    return fail(Errc::damaged_vault, "{} is gone: s3oramfs restore --force {} makes it again",
+                vault.database().string(), shell_word(directory));
   S3O_TRY(check_page_key(vault.database(), *disk.page_key()));
   auto database = Database::open(vault.database().string(), Database::Mode::read_only, disk);
-  if (!database) return fail(advise_on_database(database.error(), vault.directory()));
+  if (!database) return fail(advise_on_database(database.error(), directory));
   const auto other = other_owner(
       *database, {vault.config().volume, vault.config().params, keys.of(vault.config()).sealing});
-  if (!other) return fail(advise_on_database(other.error(), vault.directory()));
+  if (!other) return fail(advise_on_database(other.error(), directory));
   if (!other->empty()) return fail(Errc::damaged_vault, "{}", *other);
   return {};
 }
