@@ -17,7 +17,7 @@ Credential of_passphrase(std::string text) {
   return Credential{Credential::Kind::passphrase, std::move(text), {}};
 }
 
-/// Of a passphrase that is to open the vault.
+/// Returns the credential for a new passphrase, and prints a hint if it is weak.
 Credential of_new_passphrase(std::string text) {
   if (const std::string weakness = weakness_of(text); !weakness.empty())
     std::cerr << "s3oramfs: hint: " << weakness << "\n";

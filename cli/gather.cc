@@ -120,7 +120,7 @@ std::string names_of(const std::vector<Party>& servers, const Vault& vault) {
   return fmt::format("server{} {}", servers.size() == 1 ? "" : "s", fmt::join(names, ", "));
 }
 
-/// Notes the keys of those that have come, and says what to compare.
+/// Stores the keys of the servers that have joined, and prints what to compare for each.
 Status take_keys(Vault& vault, const PublicKey& client, const std::map<Party, PublicKey>& keys) {
   for (const auto& [number, key] : keys) {
     const std::string address = vault.config().servers[number - 1u].host_port;

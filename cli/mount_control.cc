@@ -21,7 +21,8 @@ constexpr std::size_t kLongestAnswer = 1 << 20, kShown = 200;
 constexpr std::chrono::milliseconds kLook{100};      // whether the daemon is stopped
 constexpr std::chrono::milliseconds kStopped{1500};  // for so long before it is said
 
-/// Of an errno: nobody listens, or who did has gone without having read the question.
+/// Returns the code for an errno: not_mounted if no daemon listens, or if it ended before it read
+/// the question.
 Errc code_of_connection(int error) {
   const bool gone =
       error == ENOENT || error == ECONNREFUSED || error == ECONNRESET || error == EPIPE;

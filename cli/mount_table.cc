@@ -12,7 +12,8 @@ namespace {
 
 namespace stdfs = std::filesystem;
 
-/// Where the vault is mounted, as its daemon says. Errors: vault_in_use (not to be seen here).
+/// Returns where the vault is mounted, as its daemon says. Errors: vault_in_use (the mount cannot
+/// be seen from here), not_mounted (the daemon does not say where), those of ask_daemon().
 Result<VaultMount> mount_of(const Vault& vault) {
   S3O_ASSIGN(const auto status, ask_daemon(vault, "status", kStatusPatience));
   const auto point = status.find("mountpoint"), pid = status.find("pid");
@@ -46,12 +47,14 @@ VaultMount with_present_vault(const VaultMount& mount) {
   return mount;
 }
 
-/// Whether the vault at `path` is another one than that of the mount, which was moved from there.
+/// Returns whether the vault at `path` is not the one that was mounted and has been moved from
+/// there.
 bool is_another_vault(const stdfs::path& path, const VaultMount& mount) {
   return mount.vault != path && Vault::find(path).has_value();
 }
 
-/// What is wrong with a `name` that is no vault, but inside of a mount; empty if it is not.
+/// Returns an error text if `name` is not a vault but lies inside of a mount; otherwise an empty
+/// one.
 std::string say_if_inside(const stdfs::path& name) {
   const auto path = as_mount_point(name);
   for (const VaultMount& mount : vault_mounts())

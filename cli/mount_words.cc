@@ -96,7 +96,7 @@ Result<Args> mount_words(const Args& args) {
     return fail(Errc::usage, "{}: say where to mount it: {}", vault,
                 named ? fmt::format("add directory = \"PATH\" to {}", named->file.string())
                       : "s3oramfs mount VAULT DIRECTORY");
-  // What opens the vault is one thing, of which a later word replaces all of an earlier one.
+  // There is only one credential: a later word that gives one replaces all earlier ones.
   const auto add = [&](const Args& more) {
     if (say_credential(more))
       std::erase_if(words, [](const std::string& word) { return say_credential({word}); });

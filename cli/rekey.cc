@@ -32,7 +32,7 @@ Result<bool> parse_options(const Args& args, RekeyOptions& options) {
   return parse(app, args);
 }
 
-// Whether all servers admit the key: only a session tells.
+// Checks that all servers admit the key, by opening a session, because nothing else shows it.
 Status try_key(Vault& vault, const VaultKeys& keys, const RekeyOptions& options,
                Progress& progress) {
   S3O_ASSIGN(const auto how, volume_options(vault, options.patience.timeout, progress));

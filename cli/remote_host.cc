@@ -1,4 +1,4 @@
-// ssh, run with what goes through it.
+// Runs ssh, with a script or a file on its standard input.
 #include "cli/remote_host.h"
 
 #include <fcntl.h>

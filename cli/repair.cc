@@ -1,5 +1,6 @@
-// s3oramfs repair: rebuilds the shares of a server whose store is lost, from the others'; and
-// s3oramfs scrub: has all servers look at all that they hold. Both heal what they find damaged.
+// s3oramfs repair: rebuilds the shares of a server whose store is lost, from those of the others.
+// s3oramfs scrub: makes all servers check everything that they hold. Both heal the damage that they
+// find.
 #include <optional>
 #include <set>
 
@@ -32,7 +33,7 @@ struct RepairOptions {
   }
 };
 
-/// Of a mounted vault: its daemon does it, beside all else.
+/// Scrubs a mounted vault: its daemon does this in the background.
 Status scrub_mounted(const Vault& vault, std::chrono::seconds timeout) {
   if (auto begun = ask_daemon(vault, "scrub", kStatusPatience); !begun)
     return begun.error().code == Errc::bad_request

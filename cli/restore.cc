@@ -90,9 +90,9 @@ void compare_servers(const Vault& vault, const VaultConfig& recovery, const fs::
   }
 }
 
-/// Reads what the options name, which may be for root alone, and has root become the owner of the
-/// vault; of one that is to be made nobody else can exchange the directory. Gives the text of
-/// --from.
+/// Reads the files that the options name before root becomes the owner of the vault, who may not be
+/// allowed to read them. With --from, checks that no other user can exchange the directory of a
+/// vault that does not exist yet. Returns the text of --from.
 Result<std::string> prepare(RestoreOptions& options) {
   std::string text;
   if (!options.from.empty()) {
@@ -125,7 +125,7 @@ Result<Vault::Recovered> vault_to_restore(const RestoreOptions& options, const s
   return found;
 }
 
-/// Whether vault.db has files in it: a restore that was cut short leaves one without.
+/// Returns whether vault.db holds files; a restore that was interrupted leaves one without.
 Result<bool> has_files(const fs::path& path, Disk& disk) {
   S3O_ASSIGN(auto database, Database::open(path.string(), Database::Mode::read_only, disk));
   return database.has_table("fs_state");

@@ -44,7 +44,7 @@ std::string plural(std::uint64_t count, const std::string& what) {
 
 bool is_ring(const ordered_json& status) { return text(status, "scheme") == "ring"; }
 
-/// Of a ring: the part of its tree that lies here.
+/// Describes the part of a ring's tree that is kept on this machine.
 std::string top_text(const ordered_json& top) {
   if (!top.is_object() || top.empty()) return "";
   return fmt::format(
@@ -74,7 +74,7 @@ std::string scrub_text(const ordered_json& scrub, const std::string& piece) {
                      found);
 }
 
-/// Of a migration under way.
+/// Describes a migration under way; empty if there is none.
 std::string migration_text(const ordered_json& migration) {
   if (!migration.is_object() || migration.empty()) return "";
   const std::uint64_t of = number(migration, "of");

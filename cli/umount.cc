@@ -1,4 +1,4 @@
-// s3oramfs umount: has the daemon write everything, unmounts, and waits until the daemon is gone.
+// s3oramfs umount: makes the daemon write everything, unmounts, and waits until the daemon is gone.
 #include <unistd.h>
 
 #include <chrono>

@@ -27,7 +27,7 @@ constexpr auto kSalvaged =
     "servers' last backup: `s3oramfs restore --force`, before the next mount, has all as of then";
 constexpr unsigned kMostRounds = 3;  // of mending; the first mends everything that can be
 
-/// Of a vault.db that is another volume's.
+/// Reports nothing, for a vault.db that is another volume's.
 class NoState final : public StateReport {
  public:
   Status repair(Database&) const override { return {}; }
@@ -143,7 +143,7 @@ class Check {
     return false;
   }
 
-  /// Of a sealed database that cannot even be opened.
+  /// Handles a sealed database that cannot even be opened.
   Status check_pages(const std::string& problem) {
     found_damage(problem);
     if (!repair_ || vault_.config().source) return {};

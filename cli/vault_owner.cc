@@ -1,4 +1,4 @@
-// Of a mount the kernel knows the user; of a vault its directory tells.
+// Finds the owner of a vault: from the kernel if it is mounted, otherwise from its directory.
 #include "cli/vault_owner.h"
 
 #include <unistd.h>

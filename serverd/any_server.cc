@@ -127,7 +127,8 @@ class AnyServer final : public ShareServer {
   }
 
  private:
-  /// Of what comes while one is exchanged for the other; the rest will be sent again.
+  /// Limits the messages kept while one server is exchanged for the other; senders send the rest
+  /// again.
   static constexpr std::size_t kMostWaiting = 64;
 
   void received(Party from, Bytes message) {

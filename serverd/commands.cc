@@ -34,7 +34,7 @@ Status require_volume(const std::set<Party>& numbers, bool update) {
               update ? "these too" : "all of them, or --update and those that change");
 }
 
-// With another server's key among the clients' a server does not start.
+// Refuses another server's key as a client's, because a server does not start with it.
 Status require_no_server(const Path& store, const PublicKey& key) {
   S3O_ASSIGN(const auto servers, read_peers(store));
   for (const auto& server : servers)

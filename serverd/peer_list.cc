@@ -36,7 +36,8 @@ Status PeerList::take(const std::string& text) {
                   "server {} is given by --peer, which would count again at the next start: change "
                   "it there",
                   peer.party);
-  // What the transport refuses must not be in the file, with which the server would not start.
+  // Set the peer in the transport first: a server does not start if its file has a peer that the
+  // transport refuses.
   S3O_TRY(transport_.set_peer(peer));
   return keep(peer);
 }

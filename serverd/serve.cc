@@ -88,7 +88,8 @@ Status report_ready(int fd) {
   return {};
 }
 
-/// Of the calling thread, so that evictions do not take the processor from retrievals.
+/// Lowers the priority of the calling thread, so that evictions do not take the processor from
+/// retrievals.
 void lower_priority() {
   constexpr int kNicer = 10;
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNicer);

@@ -119,8 +119,8 @@ PosixStatus Backups::make_now(Lock& lock, const Commit& commit, const std::funct
   return committed ? commit(lock) : committed;  // the second commit frees the covered blocks
 }
 
-/// Returns the errno for a backup that cannot read vault.db. Blocks that it wrote have overwritten
-/// the older backup; the last one is still whole.
+/// Returns the errno for a backup that cannot read vault.db. Any block that it wrote replaced one
+/// of the older backup; the last one is still whole.
 int Backups::failed_reading(const Error& error) {
   spdlog::error("vault.db could not be read for a backup: {}", error.message);
   if (error.code != Errc::damaged_vault) return to_errno(error);

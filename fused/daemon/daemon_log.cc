@@ -26,7 +26,7 @@ void set_log_level(const MountCommand& command) {
 void log_to_terminal(const MountCommand& command) {
   log_to_stderr("fused");
   set_log_level(command);
-  // What comes before the daemon is in the background is for the person who mounts.
+  // Until the daemon is in the background, its messages are for the person who mounts.
   if (!command.foreground && !stderr_is_journal())
     spdlog::default_logger()->set_pattern("s3oramfs: %v");
 }

@@ -56,7 +56,7 @@ void add_silent(Problems& to, const VolumeStatus& volume) {
   }
 }
 
-/// Of a migration.
+/// Adds the problems of a migration.
 void add_source(Problems& to, const VolumeStatus& volume) {
   if (!volume.migration) return;
   const MigrationStatus& migration = *volume.migration;
@@ -103,7 +103,7 @@ void add_stalled(Problems& to, const VolumeStatus& volume) {
   }
 }
 
-/// Of a mirror.
+/// Adds the servers of a mirror that are not in step.
 void add_left_out(Problems& to, const VolumeStatus& volume) {
   const auto in_step =
       std::ranges::count(volume.servers, Place::in_step, &VolumeStatus::Server::place);

@@ -22,7 +22,7 @@ const char* name_of(VolumeStatus::Server::Place place) {
                                          : "catching up";
 }
 
-/// Of server `i`; a migration may have begun between the two questions.
+/// Returns the links of server `i`; none if a migration has begun between the two questions.
 std::vector<LinkTraffic> links_of(const std::vector<std::vector<LinkTraffic>>& links,
                                   std::size_t i) {
   return i < links.size() ? links[i] : std::vector<LinkTraffic>();

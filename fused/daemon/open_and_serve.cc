@@ -95,9 +95,9 @@ Result<FileSystemOptions> file_system_options(const MountCommand& command) {
   return options;
 }
 
-/// Lets the file system see the room that the device, and the disk of the vault, have for it. The
-/// references must outlive it. `height` is the tree's, as it was a moment ago: the volume may not
-/// be asked under the lock of the file system.
+/// Tells the file system how much room the device and the vault's disk have for it. The references
+/// must outlive it. `height` is the height that the tree had a moment ago, because the volume must
+/// not be asked under the lock of the file system.
 void bound_by_room(FileSystemOptions& options, Volume& volume, FreeSpace& space,
                    const std::atomic<unsigned>& height) {
   const std::uint64_t block = volume.device().block_size();

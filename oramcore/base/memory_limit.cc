@@ -87,7 +87,7 @@ std::uint64_t limit_of(const Group& group) {
   std::uint64_t limit = kNoLimit;
   for (const char* file : group.names.limits)
     limit = std::min(limit, number_in(group.directory / file, kNoLimit));
-  // Of version 1 also those above that cannot be seen from within a container.
+  // In version 1, also count the limits of parent groups that a container cannot see.
   if (&group.names != &kFirst) return limit;
   const auto stat = numbers_in(group.directory / "memory.stat");
   const auto least = stat.find("hierarchical_memory_limit");

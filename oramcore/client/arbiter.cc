@@ -8,7 +8,8 @@
 namespace s3oram {
 namespace {
 
-// Of shares that are kept in memory at a time. Where a path has more, nobody is named.
+// The largest number of bytes of shares in memory at a time. If a path has more, no server is
+// named.
 constexpr std::size_t kMostShares = std::size_t{256} << 20;
 
 }  // namespace

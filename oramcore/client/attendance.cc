@@ -8,8 +8,8 @@
 namespace s3oram {
 namespace {
 
-// A server that is gone is noticed after about two seconds: half a second without an answer, then a
-// question that every server answers at once.
+// The client notices a server that is gone after about two seconds: kSuspect without an answer,
+// then kAnswersWithin for a question that every server answers at once.
 constexpr Duration kLook = std::chrono::milliseconds(200);
 constexpr Duration kSuspect = std::chrono::milliseconds(500);
 constexpr Duration kAnswersWithin = std::chrono::milliseconds(1100);

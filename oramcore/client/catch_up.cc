@@ -24,7 +24,7 @@ Duration limit_of(const TreeState& tree, unsigned sources) {
   return kHeld + std::chrono::milliseconds((sources + 1) * list / kSlowList);
 }
 
-/// What a server says of the tree, without what cannot be.
+/// Returns what a server says of the tree, without the buckets that cannot exist.
 Buckets possible(Buckets told, const VolumeParams& params, unsigned height) {
   BucketIndex last = 0;
   std::erase_if(told, [&](const BucketShape& each) {

@@ -9,7 +9,7 @@
 namespace s3oram {
 namespace {
 
-// Derives from the key a value that proves it and reveals nothing of it.
+// Derives from the key a value that shows which key it is, and reveals nothing else about it.
 Seed proof_of(const Seed& sealing) {
   Seed proof{};
   constexpr std::string_view kUse = "s3oramfs: the key of this vault.db's blocks";

@@ -22,7 +22,7 @@ Task<void> end_late_attempt(Servers& servers, Bytes takers, DiscardRequest reque
   static_cast<void>(co_await servers.ask_all(takers, MessageType::discard, encode(request)));
 }
 
-/// What it means that a server refuses its orders.
+/// Returns the error for a server that refuses its orders.
 Error refused(Party server, const Error& refusal) {
   return {Errc::servers_disagree,
           fmt::format("server {} refuses its part in an eviction ({}): upgrade its "

@@ -272,8 +272,8 @@ Task<Result<Buckets>> Rebuild::layout_of(Party server) {
   }
 }
 
-/// Of slots that are the same at all servers: what one shows counts in a bucket only if it bears
-/// the stamp that t + 1 servers have for it.
+/// Learns the stamps of slots that are the same at all servers. In a bucket, what one server shows
+/// counts only if it bears the stamp that t + 1 servers have for it.
 Task<Status> Rebuild::learn_stamps() {
   if (scheme_->head_size() == 0) co_return Status{};
   std::map<std::pair<BucketIndex, std::uint64_t>, unsigned> witnesses;
@@ -343,7 +343,7 @@ Task<Status> Rebuild::mend_root_slot(std::uint16_t slot, const std::vector<Surve
   co_return Status{};
 }
 
-// ---- all labels
+// ---- the scan for labels
 
 Task<Status> Rebuild::scan() {
   std::vector<Task<Status>> workers;
@@ -432,7 +432,7 @@ Task<Result<std::optional<Label>>> Rebuild::judge(SlotAddress at,
   co_return std::optional(agreed->label);
 }
 
-/// Where slots are the same at all servers, and hold their labels in front.
+/// Scans a bucket if slots are the same at all servers and begin with their labels.
 Task<Status> Rebuild::scan_heads(BucketIndex bucket) {
   const HeadsRequest question{session_.epoch, tree_->tree_version, bucket,
                               static_cast<std::uint32_t>(scheme_->head_size())};
@@ -464,7 +464,8 @@ Task<Status> Rebuild::scan_heads(BucketIndex bucket) {
   co_return Status{};
 }
 
-/// The label in the slot. If a server has another head, or none, the whole slot is settled.
+/// Returns the label in the slot, or std::nullopt if the slot is lost. If a server has another
+/// head, or none, settles the whole slot.
 Task<Result<std::optional<Label>>> Rebuild::judge_heads(SlotAddress at,
                                                         const std::vector<Bytes>& heads) {
   const bool equal =
@@ -554,7 +555,7 @@ bool Rebuild::is_in_root_buffer(SlotAddress at) const {
   return at.bucket == kRoot && at.slot < params_.root_buffer_slots();
 }
 
-/// Of a slot in a bucket of the tree, or in the root's stash part.
+/// Returns the place of a slot in a bucket of the tree, or in the root's stash part.
 SlotPlace Rebuild::slot_place(SlotAddress at) const {
   const unsigned z = params_.bucket_size, of_stash = params_.stash_buckets();
   SlotPlace place;

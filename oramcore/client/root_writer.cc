@@ -12,7 +12,7 @@ namespace {
 // A server that has what another one relays says so at once.
 constexpr Duration kRelayPatience = std::chrono::seconds(5);
 
-/// Of servers that have not answered a root write.
+/// The servers that have not answered a root write.
 using Waiting = std::shared_ptr<std::set<Party>>;
 
 Task<Status> noting(Party server, Waiting waiting, Task<Status> sent,

@@ -107,7 +107,7 @@ Task<Result<Bytes>> SlotQuery::ask_for_shares(RetrieveRequest request, std::size
   co_return recover(quorum_points(state_.params.scheme), spans_of(shares));
 }
 
-/// Of servers 1 to `servers`.
+/// Returns the shares of the product from servers 1 to `servers`, in this order.
 Task<Result<std::vector<Bytes>>> SlotQuery::shares_of_product(RetrieveRequest request,
                                                               std::size_t slots, std::size_t index,
                                                               unsigned servers) {
@@ -138,7 +138,8 @@ struct SlotQuery::SumAttempt {
   const std::shared_ptr<Servers::JointAttempt> joint = std::make_shared<Servers::JointAttempt>();
 };
 
-/// Who answers together: in a mirror any of the servers in step can, and they take turns.
+/// Returns the servers that answer together. In a mirror any servers in step can, so they take
+/// turns.
 Bytes SlotQuery::workers_of(std::uint64_t request_id) const {
   return state_.in_step.workers(state_.params.is_mirror() ? request_id : 0,
                                 state_.params.workers());

@@ -228,7 +228,7 @@ class Reading : StateReading {
     });
   }
 
-  // What is no bucket of this tree would be asked for in vain.
+  // Leaves out buckets that this tree does not have: asking for them would be in vain.
   void read_rewritten() {
     const std::uint64_t last = bucket_count(check_.state.tree.height);
     read("rewritten", "SELECT bucket FROM rewritten", [&](const Statement& row) {

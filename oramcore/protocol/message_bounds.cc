@@ -20,7 +20,7 @@ constexpr std::size_t kOtherFields = 8192;
 constexpr std::size_t kSlotItem = 40;
 constexpr std::size_t kDigest = 16;  // of a row (hop_check.h)
 
-/// Of a mirror, a SlotHead.
+/// Returns the bytes of a slot in a message; in a mirror they include a SlotHead.
 std::size_t slot_item(const VolumeParams& params) {
   return kSlotItem + (params.is_mirror() ? VolumeParams::kMirrorOverhead : 0);
 }

@@ -149,7 +149,7 @@ Result<ServerAddress> parse_server(const json& object, const std::string& where,
   return server;
 }
 
-// Of the text of a recovery file up to kChecksum.
+// Returns the checksum of the text of a recovery file up to kChecksum.
 std::string checksum(std::string_view text) {
   std::array<std::uint8_t, 16> sum;
   crypto_generichash(sum.data(), sum.size(), as_bytes(text).data(), text.size(), nullptr, 0);

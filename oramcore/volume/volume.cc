@@ -566,7 +566,7 @@ class OpenVolume final : public Volume {
     const Duration lost = std::chrono::steady_clock::now() - transport.state_since(server);
     return std::max(lost, unanswered.value_or(Duration::zero()));
   }
-  /// Of a volume that is not open.
+  /// Returns the state of the migration while the volume is not open.
   std::shared_ptr<const MigrationStatus> shut_migration() const {
     if (!from_) return nullptr;
     auto told = std::make_shared<MigrationStatus>();

@@ -196,7 +196,7 @@ Task<Result<Bytes>> RingRewrites::discard(DiscardRequest request) {
   co_return done();
 }
 
-// Retrievals of the former view that are under way have pinned what they read.
+// Retrievals of the previous tree version that are under way have pinned what they read.
 Task<Result<Bytes>> RingRewrites::release(ReleaseRequest request) {
   if (state_.control.tree_version() == request.id.eviction + 1) state_.control.release();
   store_.forget_freed();

@@ -26,7 +26,7 @@ Bytes encoded(const Orders& orders) {
   return writer.take();
 }
 
-/// Of all orders those that the role may know.
+/// Returns only those orders that the role may know.
 SignedShuffleOrders known_to(unsigned role, SignedShuffleOrders orders) {
   switch (role) {
     case 1:

@@ -11,7 +11,7 @@
 namespace s3oram {
 namespace {
 
-/// Of a shuffle: what servers passed on to each other (hop_check.h).
+/// Checks what the servers passed on to each other in a shuffle (hop_check.h).
 class HopCheck final : public ReportCheck {
  public:
   HopCheck(const VolumeParams& params, EvictionOrders orders, const ShuffleAttempt& attempt,

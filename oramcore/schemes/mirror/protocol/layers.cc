@@ -100,8 +100,8 @@ bool LayerKeys::peel(MutableByteSpan slot, unsigned workers) const {
     std::memmove(of_header.data(), of_header.data() + kEntry, kHeader - kEntry);
     std::fill_n(of_header.data() + kHeader - kEntry, kEntry, std::uint8_t{0});
   }
-  // Every entry of the slot itself has moved on by as many as there were layers. What follows them
-  // was moved in as zeros, and may have been masked since.
+  // Each layer that was removed moved the entries of the slot itself one place to the front. The
+  // entries behind them were moved in as zeros, and may have been masked since.
   std::uint8_t rest = 0;
   for (unsigned i = 0; i < kHeader; ++i)
     rest |= static_cast<std::uint8_t>(header[i] * (i / kEntry < kLayers - layers));

@@ -69,8 +69,8 @@ std::optional<BlockId> RingEngine::to_log_again(Turn turn, BlockId wanted) const
   return std::nullopt;
 }
 
-/// Of one block one access at a time has a turn: a later one would have to ask after its turn,
-/// which would show that the two want the same.
+/// Reserves a turn. Only one access to a block has a turn at a time: a later one would have to ask
+/// after its turn, which would show that both want the same block.
 Task<Result<Turn>> RingEngine::reserve_turn(BlockId block) {
   for (;;) {
     while (!dead_ && (!opened_ || next_turn_ >= params_.end_turn(evictions_done_) ||

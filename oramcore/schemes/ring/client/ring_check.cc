@@ -151,7 +151,7 @@ class Reading : StateReading {
     return kSlack * cache_slots(volume_) + params_.log_slots;
   }
 
-  /// Of two blocks that claim the same, the one written last has it.
+  /// If two blocks claim the same place, it belongs to the one written last.
   void take_block(BlockId block, const Place& place) {
     if (place.kind == Place::Kind::tree)
       settle(in_slots_, std::pair{place.bucket(), place.slot}, block, place);
