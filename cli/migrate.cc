@@ -15,6 +15,7 @@
 #include "cli/vault_owner.h"
 #include "oramcore/base/help.h"
 #include "oramcore/base/human.h"
+#include "oramcore/volume/migration.h"
 
 namespace s3oram {
 namespace {
@@ -183,13 +184,7 @@ Status check_request(const Vault& vault, const MigrateOptions& options) {
 }
 
 Status begin(Vault& vault, MigrateOptions& options) {
-  std::error_code unknown;
-  if (const auto stores = vault.source_directory() / "servers";
-      std::filesystem::exists(stores, unknown))
-    return fail(Errc::exists,
-                "{}: holds the stores of servers that the vault has left: remove that directory "
-                "first: rm -r {}",
-                stores.string(), shell_word(vault.source_directory()));
+  S3O_TRY(check_source_place(vault));  // before anything is made at the new servers
   S3O_TRY(make_next(vault, options));
   S3O_TRY(tell_daemon(vault, fmt::format("migrate {}", options.rate.value_or(0))));
   std::cout << "Blocks move while the vault is mounted.";

@@ -21,7 +21,7 @@ class SlotQuery {
     Bytes slot;
     Bytes liars;  // servers whose answers are wrong
   };
-  /// The same, but every server answers for itself, and the answers show which of them are wrong.
+  /// Asks every server to answer for itself, so that the answers show which of them are wrong.
   /// If those are more than t, they may show anything.
   Task<Result<Named>> ask_each(WriteNumber write_number, Leaf leaf, const PathSlots& path,
                                std::size_t index);

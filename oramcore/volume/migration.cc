@@ -206,6 +206,18 @@ std::uint64_t size_of(const fs::path& path) {
 
 }  // namespace
 
+Status check_source_place(const Vault& vault) {
+  const fs::path source = vault.source_directory();
+  if (is_there(source / "servers"))
+    return fail(Errc::exists,
+                "{}: holds the stores of servers that the vault has left: remove that directory "
+                "first: rm -r {}",
+                source.string(), shell_word(source));
+  if (is_there(source) && (!fs::is_directory(source) || is_there(source / "vault.json")))
+    return fail(Errc::exists, "{}: is in the way: rename or remove it", source.string());
+  return {};
+}
+
 Status check_migration(const Vault& vault) {
   const std::string directory = vault.directory().string();
   if (vault.config().source)
@@ -213,14 +225,7 @@ Status check_migration(const Vault& vault) {
   S3O_ASSIGN(const auto next, vault.next());
   if (!next || !next->config().ready)
     return fail(Errc::usage, "{}: no volume is made to which the vault could move", directory);
-  if (const fs::path source = vault.source_directory(); is_there(source / "servers"))
-    return fail(Errc::exists,
-                "{}: holds the stores of servers that the vault has left: remove that directory "
-                "first: rm -r {}",
-                source.string(), shell_word(source));
-  if (const fs::path source = vault.source_directory();
-      is_there(source) && (!fs::is_directory(source) || is_there(source / "vault.json")))
-    return fail(Errc::exists, "{}: is in the way: rename or remove it", source.string());
+  S3O_TRY(check_source_place(vault));
   // The copy in source/, the log of the exchange, and top.cache where it has no second name.
   const std::uint64_t needed = 3 * (size_of(vault.database()) + size_of(log_of(vault.database())) +
                                     size_of(next->database())) +

@@ -23,9 +23,13 @@
 
 namespace s3oram {
 
+/// Checks that nothing is in the place of what a migration keeps of the volume that it leaves.
+/// Errors: exists (stores of local servers of an earlier one, or what a user has put there).
+Status check_source_place(const Vault& vault);
+
 /// Checks that the vault could begin to move to the volume in next/. Errors: usage (none is there),
-/// vault_in_use (a migration is under way), exists (the servers of a local source of an earlier one
-/// are there), disk_full (the copies of vault.db and top.cache do not fit).
+/// vault_in_use (a migration is under way), those of check_source_place(), disk_full (the copies of
+/// vault.db and top.cache do not fit).
 Status check_migration(const Vault& vault);
 
 /// Makes the volume in next/, which its servers have, the vault's, and the present one its source.
