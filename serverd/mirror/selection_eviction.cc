@@ -148,16 +148,21 @@ Task<Status> SelectionEviction::add_from(Party from, std::size_t step, std::uint
 
 Task<Status> SelectionEviction::exchange(std::uint32_t tile, Bytes& rows) {
   const Bytes& workers = orders_.workers;
-  const bool two = workers.size() == 2;
-  if (two || role_ != 1) send(workers[role_ == 1 ? 1 : 0], kExchange, tile, rows);
-  if (two) co_return co_await add_from(workers[2 - role_], kExchange, tile, rows);
-  if (role_ != 1) {
-    std::ranges::fill(rows, std::uint8_t{0});
-    co_return co_await add_from(workers[0], kSum, tile, rows);
+  if (workers.size() == 2) {
+    const Party other = workers[2 - role_];
+    send(other, kExchange, tile, rows);
+    co_return co_await add_from(other, kExchange, tile, rows);
   }
-  for (std::size_t i = 1; i < workers.size(); ++i)
-    S3O_CO_TRY(co_await add_from(workers[i], kExchange, tile, rows));
-  for (std::size_t i = 1; i < workers.size(); ++i) send(workers[i], kSum, tile, rows);
+  const Party adding = workers[adder(tile) - 1];
+  if (adding != self()) {
+    send(adding, kExchange, tile, rows);
+    std::ranges::fill(rows, std::uint8_t{0});
+    co_return co_await add_from(adding, kSum, tile, rows);
+  }
+  for (const Party worker : workers)
+    if (worker != self()) S3O_CO_TRY(co_await add_from(worker, kExchange, tile, rows));
+  for (const Party worker : workers)
+    if (worker != self()) send(worker, kSum, tile, rows);
   co_return Status{};
 }
 
@@ -165,7 +170,7 @@ Task<Status> SelectionEviction::work(std::uint32_t tile) {
   if (headers_.empty()) keep_headers();
   Bytes rows = co_await offload(host_.pool, [&] { return multiply(tile); });
   S3O_CO_TRY(co_await exchange(tile, rows));
-  if (role_ == sender(tile))
+  if (role_ == adder(tile))
     for (const Party server : orders_.takers)
       if (role_of(server, orders_.workers) == 0) send(server, kNewRows, tile, rows);
   co_await offload(host_.pool, [&] { store(tile, rows); });
@@ -173,7 +178,7 @@ Task<Status> SelectionEviction::work(std::uint32_t tile) {
 }
 
 Task<Status> SelectionEviction::follow(std::uint32_t tile) {
-  const Party from = orders_.workers[sender(tile) - 1];
+  const Party from = orders_.workers[adder(tile) - 1];
   S3O_CO_ASSIGN(const auto rows, co_await await(from, kNewRows, tile, kept_ * tile_width(tile)));
   co_await offload(host_.pool, [&] { store(tile, rows); });
   forget(from, kNewRows, tile);

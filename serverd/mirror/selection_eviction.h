@@ -7,9 +7,11 @@
 // where sh() moves a row's header one entry on. The new rows are the sum of all a_r, with the
 // attempt and the place as entry 0:
 //
-//   step 0   two workers send each other theirs; of more, all send theirs to role 1
-//   step 1   role 1 sends the sum to the other workers, if there are more than two
-//   step 2   takers that are no workers are sent the new rows, tile by tile by another worker
+//   step 0   two workers send each other theirs; of more, all send theirs to the tile's adder
+//   step 1   the adder sends the sum to the other workers, if there are more than two
+//   step 2   the adder sends the new rows to the takers that are no workers
+//
+// Each tile has another worker as its adder, so that all lines carry the same.
 #pragma once
 
 #include "oramcore/schemes/mirror/protocol/layers.h"
@@ -44,8 +46,8 @@ class SelectionEviction final : public Eviction {
   const std::uint8_t* row(std::size_t slot) const;
   /// The tile's columns of sh(row), where they reach into the header.
   void shift(std::size_t slot, std::size_t begin, MutableByteSpan to) const;
-  /// Who sends the new rows of this tile to those that do not work.
-  unsigned sender(std::uint32_t tile) const {
+  /// The role that adds up this tile, and sends the new rows to the takers that do not work.
+  unsigned adder(std::uint32_t tile) const {
     return 1 + tile % static_cast<unsigned>(orders_.workers.size());
   }
 

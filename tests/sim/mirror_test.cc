@@ -1,5 +1,7 @@
 // Mirrors in the simulator: replicas stay equal, lies are caught before anything depends on them,
 // maintenance goes round, and one server that is left gives everything back.
+#include <algorithm>
+#include <functional>
 #include <set>
 
 #include "oramcore/protocol/repair_messages.h"
@@ -301,6 +303,37 @@ TEST_P(MirrorTest, ASpoiltAnswerShowsNothingOfWhatWasAskedFor) {
   const auto of_a_block = messages_of_a_read(4);
   const auto of_nothing = messages_of_a_read(kBlocks + 7);
   EXPECT_EQ(of_a_block, of_nothing);
+}
+
+VolumeParams with_large_blocks() {
+  VolumeParams params = mirror_of({3, 4});
+  params.block_size = 1 << 16;
+  return params;
+}
+class LargeBlocks : public test::FilledVolume {};
+INSTANTIATE_TEST_SUITE_P(Volumes, LargeBlocks, testing::Values(with_large_blocks()));
+
+// The workers take turns in adding up tiles, so no line carries more than the others.
+TEST_P(LargeBlocks, EveryWorkerSendsAsMuchInAnEviction) {
+  const VolumeParams& params = cluster_.params();
+  ASSERT_OK(cluster_.open_client());
+  const auto evict = [&] {
+    for (BlockId block = 0; block < params.evict_every; ++block)
+      ASSERT_OK(cluster_.write(block, pattern(block, 1, params.block_size)));
+    settle_evictions();
+  };
+  ASSERT_NO_FATAL_FAILURE(evict());
+  std::vector<std::size_t> sent(cluster_.servers() + 1);
+  cluster_.network.observer = [&](Party from, Party to, const Bytes& message) {
+    if (from != kClient && to != kClient && is_question(message) &&
+        static_cast<MessageType>(message[2]) == MessageType::subshare)
+      sent[from] += message.size();
+  };
+  const auto before = cluster_.engine().status().evictions;
+  ASSERT_NO_FATAL_FAILURE(evict());
+  ASSERT_EQ(cluster_.engine().status().evictions, before + 1);
+  std::ranges::sort(sent, std::greater{});
+  EXPECT_LT(sent[0], sent[params.workers() - 1] * 3 / 2);
 }
 
 TEST_P(MirrorTest, MaintenanceGoesRound) {
