@@ -121,7 +121,7 @@ int run(std::uint32_t block_size, std::size_t blocks, std::size_t at_once, Evict
   random.fill(config.volume);
   auto vault = need(Vault::create(directory / "vault", config, Credential{}, random));
   const auto keys = need(vault.unlock(Credential{}));
-  const VolumeOptions options{.serverd = S3O_SERVERD, .progress = {}};
+  const VolumeOptions options{.serverd = S3O_SERVERD, .record = {}, .progress = {}};
   need(Volume::create(vault, keys, options));
   auto volume = need(Volume::open(vault, keys, options));
   BlockDevice& device = volume->device();

@@ -1,10 +1,10 @@
-// One server's disk part in a retrieval whose path is not in memory: its frames read one after
-// another, and at the same time by threads.
+// One server's disk part in a retrieval whose path is not in memory: its bucket versions read one
+// after another, and at the same time by threads.
 //
 //   path_bench DIRECTORY [BLOCK_SIZE [Z [HEIGHT [THREADS]]]]      (131072 16 10 8)
 //
-// Makes a store of all of the tree's frames in DIRECTORY, which lies on the disk to be measured,
-// and takes random paths; each time the kernel is made to forget the file.
+// Makes a store of all of the tree's bucket versions in DIRECTORY, which lies on the disk to be
+// measured, and takes random paths; each time the kernel is made to forget the file.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -56,40 +56,41 @@ int run(const std::filesystem::path& directory, std::size_t block_size, std::siz
   const std::filesystem::path file = directory / "path_bench.slots";
   std::filesystem::remove(file);
   BucketStore store(need(system_disk().open(file)), {}, 0, z, block_size, 0);
-  // Where evictions have left a bucket's frame is anyone's guess.
+  // Evictions leave the versions of buckets in any order.
   std::mt19937_64 random(1);
-  std::vector<FrameNumber> frame_of(bucket_count(height) + 1);
-  for (std::size_t i = 0; i < frame_of.size(); ++i) frame_of[i] = static_cast<FrameNumber>(i);
-  std::shuffle(frame_of.begin() + 1, frame_of.end(), random);
+  std::vector<BucketVersionNumber> version_of(bucket_count(height) + 1);
+  for (std::size_t i = 0; i < version_of.size(); ++i)
+    version_of[i] = static_cast<BucketVersionNumber>(i);
+  std::shuffle(version_of.begin() + 1, version_of.end(), random);
   Bytes noise(z * (block_size + BucketVersion::kTrailer));
   for (auto& byte : noise) byte = static_cast<std::uint8_t>(random());
-  for (BucketIndex bucket = 1; bucket < frame_of.size(); ++bucket) {
+  for (BucketIndex bucket = 1; bucket < version_of.size(); ++bucket) {
     auto content = std::make_shared<BucketVersion>(z, block_size);
     std::copy(noise.begin(), noise.end(), content->bytes().begin());
-    need(store.write(frame_of[bucket], std::move(content), 1));
+    need(store.write(version_of[bucket], std::move(content), 1));
   }
   need(store.sync());
 
   asio::thread_pool pool(threads);
   std::vector<double> one_by_one, at_once;
   for (std::size_t round = 0; round < 2 * kRounds; ++round) {
-    std::vector<FrameNumber> path;
+    std::vector<BucketVersionNumber> path;
     const Leaf leaf = random();
     for (unsigned level = 1; level <= height; ++level)
-      path.push_back(frame_of[bucket_on_path(leaf, level)]);
-    for (const FrameNumber frame : path) store.forget(frame);
+      path.push_back(version_of[bucket_on_path(leaf, level)]);
+    for (const BucketVersionNumber number : path) store.forget(number);
     drop_pages(file);
     if (round % 2 == 0) {
       one_by_one.push_back(timed([&] {
-        for (const FrameNumber frame : path)
-          need(store.read({frame, static_cast<std::uint16_t>(z)}));
+        for (const BucketVersionNumber number : path)
+          need(store.read({number, static_cast<std::uint16_t>(z)}));
       }));
     } else {
       at_once.push_back(timed([&] {
         std::latch all_read(static_cast<std::ptrdiff_t>(path.size()));
-        for (const FrameNumber frame : path)
-          asio::post(pool, [&, frame] {
-            need(store.read({frame, static_cast<std::uint16_t>(z)}));
+        for (const BucketVersionNumber number : path)
+          asio::post(pool, [&, number] {
+            need(store.read({number, static_cast<std::uint16_t>(z)}));
             all_read.count_down();
           });
         all_read.wait();
