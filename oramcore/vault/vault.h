@@ -204,6 +204,9 @@ class Vault {
   /// What is asked of the servers from the next mount on. The vault must be locked. Errors: usage
   /// (the volume's evictor cannot do it).
   Status set_security(Security security);
+  /// Sets the numbers of a volume that is not made yet. The vault must be locked. Errors: usage
+  /// (the volume is made, or another number of servers).
+  Status set_params(const VolumeParams& params);
 
  private:
   enum class Part { present, source, next };

@@ -239,4 +239,17 @@ Status Vault::set_security(Security security) {
   return write_config(std::move(config));
 }
 
+Status Vault::set_params(const VolumeParams& params) {
+  S3O_ASSIGN(const auto lock, lock_files());
+  S3O_TRY(reread());
+  if (config_.ready || params.scheme != config_.params.scheme)
+    return fail(Errc::usage, "{}: the numbers of its volume cannot change any more",
+                directory_.string());
+  if (params == config_.params) return {};
+  VaultConfig config = config_;
+  config.params = params;
+  S3O_TRY(check_params(config.params));
+  return write_config(std::move(config));
+}
+
 }  // namespace s3oram

@@ -84,6 +84,25 @@ TEST_F(VaultTest, ReadyIsRemembered) {
   EXPECT_TRUE(Vault::find(path("v"))->config().ready);
 }
 
+TEST_F(VaultTest, NumbersCanBeChosenUntilTheVolumeIsMade) {
+  auto vault = create(path("v"), local_config(), {});
+  ASSERT_TRUE(vault);
+  VolumeParams params = vault->config().params;
+  ++params.bucket_size;
+  ASSERT_TRUE(vault->set_params(params));
+  EXPECT_EQ(Vault::find(path("v"))->config().params, params);
+  VolumeParams other = params;
+  other.scheme.servers += 2;
+  EXPECT_EQ(vault->set_params(other).error().code, Errc::usage);
+  VolumeParams impossible = params;
+  impossible.block_size = 0;
+  EXPECT_FALSE(vault->set_params(impossible));
+  ASSERT_TRUE(vault->mark_ready());
+  ++params.bucket_size;
+  EXPECT_EQ(vault->set_params(params).error().code, Errc::usage);
+  EXPECT_NE(Vault::find(path("v"))->config().params, params);
+}
+
 TEST_F(VaultTest, IsOfOneProcessAtATime) {
   ASSERT_TRUE(create(path("v"), local_config(), {}));
   std::optional<Vault> first = Vault::find(path("v")).value();
