@@ -1,10 +1,10 @@
 // The messages of the protocol; those of repair are in repair_messages.h. docs/formats.md describes
 // them to the byte.
 //
-// Every request but Hello, Create, Fits, Open, Traffic, Room, Survey, Reenrol and Peer names the
-// session's epoch. In the client's requests Rpc's tag says for which opening of the session they
-// are (OpenRequest). ByteSpan fields point into the received message. Tree versions are numbered by
-// the evictions committed: version e is the tree before eviction e.
+// Every request but Hello, Create, Fits, Open, Traffic, Room, Survey, Reenrol, Peer, Probe and
+// Measure names the session's epoch. In the client's requests Rpc's tag says for which opening of
+// the session they are (OpenRequest). ByteSpan fields point into the received message. Tree
+// versions are numbered by the evictions committed: version e is the tree before eviction e.
 #pragma once
 
 #include <array>
@@ -55,6 +55,8 @@ enum class MessageType : std::uint16_t {
   certify = 30,
   rejoin = 31,
   peer = 32,
+  probe = 33,
+  measure = 34,
   // ring's (schemes/ring/protocol/messages.h)
   store_rows = 64,
   fetch_rows = 65,
@@ -66,10 +68,12 @@ constexpr QuestionType question_of(MessageType type) {
   QuestionType question{.type = static_cast<std::uint16_t>(type)};
   if (type == MessageType::write_root || type == MessageType::relay ||
       type == MessageType::subshare || type == MessageType::store_rows ||
-      type == MessageType::fetch_rows)
+      type == MessageType::fetch_rows || type == MessageType::probe)
     question.kind = MessageKind::bulk_question;
   // People ask for the status, and do not wait as long as bulk data may take.
   if (type == MessageType::traffic) question.waits_in_line = false;
+  // Measuring ends when its time is over.
+  if (type == MessageType::probe || type == MessageType::measure) question.waits_in_line = false;
   return question;
 }
 
@@ -173,6 +177,49 @@ struct TrafficAnswer {
   template <class A>
   void fields(A& a) {
     a(links);
+  }
+};
+
+/// Probe: takes `padding` and gives `answer` zero bytes back, so that the sender can measure a
+/// line. Another server may send it too, and gets nothing back. Needs no session, and changes
+/// nothing.
+struct ProbeRequest {
+  static constexpr auto kType = MessageType::probe;
+  static constexpr std::uint32_t kMost = 256 << 10;  // bytes, each way
+  std::uint32_t answer = 0;
+  ByteSpan padding;
+  template <class A>
+  void fields(A& a) {
+    a(answer, padding);
+  }
+};
+struct ProbeAnswer {
+  ByteSpan padding;
+  template <class A>
+  void fields(A& a) {
+    a(padding);
+  }
+};
+
+/// Measure: the server sends probes to these other servers, all at once, for so long, and reports
+/// how many bytes a second have arrived there; 0 if it cannot say. Longer times, and more than
+/// kMostBytes, are cut short. Needs no session. Errors: vault_in_use (it is measuring).
+struct MeasureRequest {
+  static constexpr auto kType = MessageType::measure;
+  static constexpr std::uint16_t kMostMilliseconds = 1000;
+  static constexpr std::size_t kMostBytes = 32 << 20;
+  std::uint16_t milliseconds = 0;
+  Bytes servers;
+  template <class A>
+  void fields(A& a) {
+    a(milliseconds, servers);
+  }
+};
+struct MeasureAnswer {
+  std::uint64_t bytes_per_second = 0;
+  template <class A>
+  void fields(A& a) {
+    a(bytes_per_second);
   }
 };
 

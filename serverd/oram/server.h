@@ -11,6 +11,7 @@
 #include <string>
 #include <type_traits>
 
+#include "serverd/oram/line_measuring.h"
 #include "serverd/oram/server_eviction.h"
 #include "serverd/oram/server_heal.h"
 #include "serverd/oram/server_labels.h"
@@ -136,6 +137,7 @@ class Server final : public ShareServer {
   ServerHeal heal_;
   ServerLabels labels_;
   ServerEviction eviction_;
+  LineMeasuring lines_;
   StoreCare care_;
   bool lacks_shares_ = false;  // why it is ill: its shares are gone; they can be repaired
   std::optional<std::uint16_t> rejoined_;  // in which opening: a message may come twice

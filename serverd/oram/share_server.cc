@@ -44,6 +44,7 @@ Server::Server(Control control, std::filesystem::path store, Party self, ServerS
       heal_(state_, sums_, root_),
       labels_(state_),
       eviction_(state_, retrieval_),
+      lines_(state_),
       care_(state_.executor, self, state_.directory, state_.disk,
             {.still_there = [this] { return still_there(); },
              .stop = [this](const Error& ailment) { end_all(ailment); },
@@ -95,13 +96,18 @@ Task<Result<Bytes>> Server::handle(Party from, MessageType type, Payload request
 Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload request) {
   const bool of_peers = type == MessageType::subshare || type == MessageType::masked_share ||
                         type == MessageType::relay;
-  if (of_peers != (from != kClient))
+  const bool of_anyone = type == MessageType::probe;
+  if (!of_anyone && of_peers != (from != kClient))
     co_return fail(Errc::bad_request, "only {} may ask this", of_peers ? "a server" : "the client");
   switch (type) {
     case MessageType::hello:
       co_return hello();
     case MessageType::traffic:
       co_return traffic();
+    case MessageType::probe:
+      co_return lines_.probe(from, request);
+    case MessageType::measure:
+      co_return co_await lines_.measure(std::move(request));
     case MessageType::room:
       co_return eviction_.room();
     case MessageType::survey:

@@ -20,6 +20,7 @@ Server::Server(Control control, std::filesystem::path store, Party self,
       store_(state_),
       accesses_(state_, store_, record_),
       rewrites_(state_, store_, record_),
+      lines_(state_),
       care_(state_.executor, self, state_.directory, state_.disk,
             {.still_there = [this] { return store_.still_there(); },
              .stop = [this](const Error&) { state_.open = false; },
@@ -107,6 +108,8 @@ Task<Result<Bytes>> Server::dispatch(MessageType type, Payload request) {
       co_return hello();
     case MessageType::traffic:
       co_return traffic();
+    case MessageType::probe:
+      co_return lines_.probe(kClient, request);
     case MessageType::room:
       co_return room();
     case MessageType::survey:

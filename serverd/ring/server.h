@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "serverd/oram/line_measuring.h"
 #include "serverd/oram/server_state.h"
 #include "serverd/oram/share_server.h"
 #include "serverd/oram/store_care.h"
@@ -101,6 +102,7 @@ class Server final : public ShareServer {
   RingStore store_;
   RingAccesses accesses_;
   RingRewrites rewrites_;
+  LineMeasuring lines_;
   StoreCare care_;
   std::size_t running_ = 0;  // handlers, in a session or not
   Event idle_;

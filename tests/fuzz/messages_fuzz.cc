@@ -97,6 +97,10 @@ constexpr Round kRounds[] = {
     report<SecondReport>,
     report<ThirdReport>,
     orders,
+    round_trip<ProbeRequest>,
+    round_trip<ProbeAnswer>,
+    round_trip<MeasureRequest>,
+    round_trip<MeasureAnswer>,
 };
 
 }  // namespace

@@ -169,6 +169,52 @@ TEST_P(Refusals, LabelsAreForTheClientInItsSessionAndOfTheTreeVersionThatIs) {
   check_contents();
 }
 
+TEST_P(Refusals, ProbesAreOfAFewBytesAndBringOthersNone) {
+  const auto refused = [&](Party from, const Bytes& message) {
+    refused_[number_of(message)] = fmt::format("a probe of {}", from);
+    cluster_.inject(from, 2, message);
+    cluster_.settle();
+  };
+  std::map<std::uint64_t, std::size_t> answered;  // bytes, by number
+  cluster_.network.observer = [&](Party from, Party, const Bytes& message) {
+    if (from == 2 && is_answer(message) && u16_at(message, 4) == 0)
+      answered[number_of(message)] = message.size();
+  };
+  const Bytes padding(1000);
+  cluster_.inject(kClient, 2, request(1, ProbeRequest{ProbeRequest::kMost, padding}));
+  cluster_.inject(3, 2, request(2, ProbeRequest{0, padding}));
+  cluster_.settle();
+  EXPECT_EQ(answered[1], Rpc::kHeaderSize + 4 + ProbeRequest::kMost);
+  EXPECT_EQ(answered[2], Rpc::kHeaderSize + 4);
+  refused(kClient, request(random_(), ProbeRequest{ProbeRequest::kMost + 1, {}}));
+  refused(kClient, request(random_(), ProbeRequest{~std::uint32_t{0}, {}}));
+  refused(3, request(random_(), ProbeRequest{1, {}}));
+  refused(3, request(random_(), MeasureRequest{500, {1}}));
+  EXPECT_TRUE(refused_.empty()) << "no answer: " << refused_.begin()->second;
+  cluster_.network.observer = {};
+  check_contents();
+}
+
+TEST_P(Refusals, AServerSendsOthersABoundedNumberOfProbes) {
+  std::map<Party, std::size_t> sent;
+  std::optional<int> code;
+  const std::uint64_t number = random_();
+  cluster_.network.observer = [&](Party from, Party to, const Bytes& message) {
+    if (from != 2) return;
+    if (is_question(message) && type_of(message) == MessageType::probe) sent[to] += message.size();
+    if (is_answer(message) && number_of(message) == number) code = u16_at(message, 4);
+  };
+  cluster_.inject(kClient, 2, request(number, MeasureRequest{65535, {0, 1, 1, 2, 3, 99}}));
+  cluster_.run_until([&] { return code.has_value(); });
+  EXPECT_EQ(code, 0);
+  EXPECT_GT(sent[1], 0u);
+  EXPECT_GT(sent[3], 0u);
+  EXPECT_FALSE(sent.contains(kClient) || sent.contains(2));
+  EXPECT_LE(sent[1] + sent[3], MeasureRequest::kMostBytes + (1 << 20));
+  cluster_.network.observer = {};
+  check_contents();
+}
+
 // A peer whose subshares are too short, empty, or too large, spoils an attempt and nothing more.
 TEST_P(Refusals, AWrongSubshareCostsOneAttempt) {
   int spoilt = 0;
