@@ -10,6 +10,7 @@
 #include <iostream>
 #include <set>
 
+#include "cli/choose_by_lines.h"
 #include "cli/command.h"
 #include "cli/credential_options.h"
 #include "cli/gather.h"
@@ -129,10 +130,7 @@ Result<Wishes> wishes_of(const InitOptions& options) {
   return wishes;
 }
 
-}  // namespace
-
-Result<Choice> choose_numbers(const InitOptions& options) {
-  S3O_ASSIGN(const auto wishes, wishes_of(options));
+Result<Choice> choose(const InitOptions& options, const Wishes& wishes) {
   S3O_ASSIGN(auto choice, choose_volume(wishes));
   choice.params.first_height =
       std::max(choice.params.first_height, static_cast<std::uint8_t>(options.first_height));
@@ -143,6 +141,27 @@ Result<Choice> choose_numbers(const InitOptions& options) {
     S3O_TRY(take_name(kSecurities, "--security", options.security, choice.params.security));
   S3O_TRY(check_params(choice.params));
   return choice;
+}
+
+}  // namespace
+
+Result<Choice> choose_numbers(const InitOptions& options, const Lines& measured) {
+  S3O_ASSIGN(auto wishes, wishes_of(options));
+  Lines& lines = wishes.lines;
+  if (options.line.empty()) {
+    lines.up = measured.up;
+    lines.down = measured.down;
+    lines.round_trip = measured.round_trip;
+  }
+  if (options.between == 0) lines.between = measured.between;
+  return choose(options, wishes);
+}
+
+Result<Choice> choose_as_in(const InitOptions& options, const VolumeParams& params) {
+  S3O_ASSIGN(auto wishes, wishes_of(options));
+  if (!wishes.bucket_size) wishes.bucket_size = params.bucket_size;
+  if (!wishes.evict_every) wishes.evict_every = params.evict_every;
+  return choose(options, wishes);
 }
 
 Result<VaultConfig> describe_volume(const InitOptions& options, const VolumeParams& params,
@@ -166,13 +185,20 @@ Result<VaultConfig> describe_volume(const InitOptions& options, const VolumePara
 
 namespace {
 
+/// Lines that were measured then may have chosen others than are chosen without.
+bool same_numbers(const InitOptions& options, const VolumeParams& found, const VolumeParams& now) {
+  if (found == now || !options.measures()) return found == now;
+  const auto choice = choose_as_in(options, found);
+  return choice && choice->params == found;
+}
+
 /// Those who were invited tell their keys later.
-bool same_request(const InitOptions& options, const VaultConfig& a, const VaultConfig& b) {
+bool same_request(const InitOptions& options, const VaultConfig& found, const VaultConfig& now) {
   const auto same_server = [&](const ServerAddress& one, const ServerAddress& other) {
     return options.invites() ? one.host_port == other.host_port : one == other;
   };
-  return a.params == b.params && a.local == b.local &&
-         std::ranges::equal(a.servers, b.servers, same_server);
+  return same_numbers(options, found.params, now.params) && found.local == now.local &&
+         std::ranges::equal(found.servers, now.servers, same_server);
 }
 
 }  // namespace
@@ -259,14 +285,15 @@ class Unfinished {
   bool remove_ = false;
 };
 
-Status create_volume(const InitOptions& options, Unfinished& making, const VaultKeys& keys) {
+Status create_volume(const InitOptions& options, Unfinished& making, const VaultKeys& keys,
+                     Choice& choice) {
   if (options.invites()) {
     making.keep();  // someone will use the invitations
     S3O_TRY(gather_servers(making.vault, keys, options.patience, options.deliver));
   }
   // Someone will admit this very key.
   return make_at_servers(
-      options, making.vault, keys, [&] { making.keep(); }, "init");
+      options, making.vault, keys, choice, [&] { making.keep(); }, "init");
 }
 
 /// What a local vault's disk has room for, beside the empty stores that are there.
@@ -289,12 +316,15 @@ std::string room_on(std::uint64_t available, const VolumeParams& params, std::ui
 }  // namespace
 
 Status make_at_servers(const InitOptions& options, Vault& vault, const VaultKeys& keys,
-                       const std::function<void()>& shown, std::string_view again) {
+                       Choice& choice, const std::function<void()>& shown, std::string_view again) {
   Progress progress("making the volume");
   S3O_ASSIGN(const auto how, volume_options(vault, options.patience.timeout, progress));
-  bool told = false;
+  bool told = false, chosen = false;
   Status made = until_admitted(options.patience, [&] {
-    Status outcome = Volume::create(vault, keys, how);
+    Status outcome;
+    if (!chosen) outcome = choose_by_lines(options, vault, keys, how, choice);
+    chosen = chosen || outcome;
+    if (outcome) outcome = Volume::create(vault, keys, how);
     if (outcome || outcome.error().code != Errc::refused_key) return outcome;
     if (!std::exchange(told, true)) show_client_key("This client's key is", keys.curve.public_key);
     shown();
@@ -347,7 +377,7 @@ void add_number_options(CLI::App& app, InitOptions& options) {
       ->transform(size_from(1))
       ->default_str(short_size(options.expect))
       ->type_name("SIZE");
-  app.add_option("--line", options.line, "Speed of this machine's line in Mbit/s, like 5/29")
+  app.add_option("--line", options.line, "Line in Mbit/s, like 5/29; default: measured")
       ->type_name("UP/DOWN");
   app.add_option("--between", options.between, "Speed between servers in Mbit/s")
       ->type_name("RATE")
@@ -395,7 +425,7 @@ Status run_init(const Args& args) {
 }
 
 Status make_vault(InitOptions& options) {
-  S3O_ASSIGN(const auto choice, choose_numbers(options));
+  S3O_ASSIGN(auto choice, choose_numbers(options));
   S3O_TRY(VaultPlace::check_new(options.vault));
   S3O_ASSIGN(auto making, Unfinished::start(options, choice.params));
   if (Status locked = making.vault.lock(); !locked) {
@@ -403,7 +433,7 @@ Status make_vault(InitOptions& options) {
     return locked;
   }
   S3O_ASSIGN(auto keys, making.vault.unlock(making.credential.get()));
-  S3O_TRY(create_volume(options, making, keys));
+  S3O_TRY(create_volume(options, making, keys, choice));
   making.keep();
 
   const fs::path& directory = making.vault.directory();

@@ -38,6 +38,8 @@ struct InitOptions {
   CredentialOptions credential;
 
   bool invites() const { return !invited.empty(); }
+  /// Whether lines are measured, of servers that there are.
+  bool measures() const { return !local && (line.empty() || between == 0); }
 };
 
 /// What opens the vault, and the numbers of its volume.
@@ -49,18 +51,21 @@ void add_volume_options(CLI::App& app, InitOptions& options);
 void add_place_options(CLI::App& app, InitOptions& options);
 /// The numbers of the volume, all but the size of its blocks.
 void add_number_options(CLI::App& app, InitOptions& options);
-/// Chooses the numbers of the volume. Errors: usage.
-Result<Choice> choose_numbers(const InitOptions& options);
+/// Chooses the numbers of the volume, for lines that the options give or that were measured.
+/// Errors: usage.
+Result<Choice> choose_numbers(const InitOptions& options, const Lines& measured = {});
+/// Chooses them as they are in `params`, where lines may have decided. Errors: usage.
+Result<Choice> choose_as_in(const InitOptions& options, const VolumeParams& params);
 /// Describes a new volume with a random name. Errors: usage (malformed or equal servers).
 Result<VaultConfig> describe_volume(const InitOptions& options, const VolumeParams& params,
                                     Random& random);
 /// Checks the room of this machine; servers elsewhere look for themselves.
 Status check_room(const InitOptions& options, const VolumeParams& params);
-/// Makes the volume of `vault` at its servers. Tries until they admit the client's key, or as long
-/// as the options say. Calls `shown` when it has shown the key. `again` is the command that goes on
-/// with it.
+/// Makes the volume of `vault` at its servers, once the lines to them have been measured and have
+/// changed the `choice`. Tries until they admit the client's key, or as long as the options say.
+/// Calls `shown` when it has shown the key. `again` is the command that goes on with it.
 Status make_at_servers(const InitOptions& options, Vault& vault, const VaultKeys& keys,
-                       const std::function<void()>& shown, std::string_view again);
+                       Choice& choice, const std::function<void()>& shown, std::string_view again);
 /// What is to be said of what was chosen.
 std::string notes_on(const Choice& choice);
 

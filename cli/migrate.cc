@@ -67,7 +67,7 @@ Status make_next(Vault& vault, MigrateOptions& options) {
   init.vault = vault.directory();
   // Places of files are counted in blocks of this size.
   init.block_size = vault.config().params.block_size;
-  S3O_ASSIGN(const auto choice, choose_numbers(init));
+  S3O_ASSIGN(auto choice, choose_numbers(init));
   SystemRandom random;
   S3O_ASSIGN(auto config, describe_volume(init, choice.params, random));
   S3O_TRY(check_other_servers(vault.config(), config));
@@ -78,7 +78,7 @@ Status make_next(Vault& vault, MigrateOptions& options) {
   if (next.config().ready) return {};
   S3O_ASSIGN(const auto opened, unlock_vault(init.credential, vault));
   const auto nothing = [] {};
-  S3O_TRY(make_at_servers(init, next, opened.keys.of(next.config()), nothing, "migrate"));
+  S3O_TRY(make_at_servers(init, next, opened.keys.of(next.config()), choice, nothing, "migrate"));
   std::cout << notes_on(choice);
   return {};
 }

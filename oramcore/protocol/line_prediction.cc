@@ -24,7 +24,59 @@ bool read_rate(std::string_view text, double& rate) {
          rate > 0;
 }
 
+/// 1 Gbit/s: the machines are then slower than the line.
+constexpr double kFast = 1000 * kMegabit;
+
+double slow_or_nothing(const std::optional<double>& rate) {
+  return rate && *rate < kFast ? *rate : 0;
+}
+
+std::string megabits(double rate) {
+  if (rate >= kFast) return "over 1000";
+  const double megabits = rate / kMegabit;
+  return fmt::format("{:.{}f}", megabits, megabits < 10 ? 1 : 0);
+}
+
+/// This machine's line.
+std::string words_of_line(double up, double down) {
+  if (up == 0 || down == 0) return "not measured";
+  if (up >= kFast && down >= kFast) return "fast enough not to matter";
+  return fmt::format("{} Mbit/s up, {} down", megabits(up), megabits(down));
+}
+
+std::string words_of_between(double rate) {
+  if (rate == 0) return "not measured";
+  if (rate >= kFast) return "fast enough not to matter";
+  return fmt::format("{} Mbit/s", megabits(rate));
+}
+
 }  // namespace
+
+Lines lines_of(const MeasuredLines& measured) {
+  return {.up = slow_or_nothing(measured.up),
+          .down = slow_or_nothing(measured.down),
+          .between = slow_or_nothing(measured.between),
+          .round_trip = measured.round_trip};
+}
+
+std::string to_text(const MeasuredLines& measured) {
+  std::string text, options;
+  const bool has_line = measured.up && measured.down;
+  if (has_line) text = "Line: " + words_of_line(*measured.up, *measured.down);
+  if (measured.between)
+    text += (has_line ? "; between servers: " : "Between servers: ") +
+            words_of_between(*measured.between);
+  if (text.empty()) return text;
+  text += ".\n";
+  if (has_line && (*measured.up == 0 || *measured.down == 0)) options = "--line UP/DOWN";
+  if (measured.between == 0.0)
+    options += (options.empty() ? "" : " and ") + std::string("--between RATE");
+  if (!options.empty())
+    text += fmt::format(
+        "What was not measured counts as fast ({}): {} of s3oramfs init gives the speed.\n",
+        measured.why.empty() ? "no answers as expected" : measured.why, options);
+  return text;
+}
 
 Result<Lines> parse_line(const std::string& text) {
   Lines lines;

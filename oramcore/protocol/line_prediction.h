@@ -2,6 +2,7 @@
 // (docs/parameters.md).
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "oramcore/base/error.h"
@@ -12,12 +13,25 @@ namespace s3oram {
 struct Lines {
   double up = 0, down = 0;  // from this machine to all servers together, and back
   double between = 0;       // of each server, to the others and from them
+  double round_trip = 0;    // from this machine to the servers and back, in seconds
 };
 
 inline constexpr double kMegabit = 1e6 / 8;  // a second, in bytes a second
 
 /// Reads "5/29": Mbit/s up and down. Errors: usage.
 Result<Lines> parse_line(const std::string& text);
+
+/// What measuring the lines has found, in bytes a second; 0 where it has found nothing,
+/// std::nullopt where it was not asked.
+struct MeasuredLines {
+  std::optional<double> up, down, between;
+  double round_trip = 0;  // to the servers and back, in seconds
+  std::string why;        // something was not found: "server 2 ...", in a sentence
+};
+/// Returns what predictions need of them: 0 for a line that is too fast to matter, or not known.
+Lines lines_of(const MeasuredLines& measured);
+/// In words, a line or two; says how to give what was not found.
+std::string to_text(const MeasuredLines& measured);
 
 /// What an access moves, in bytes, evictions included unless it is said.
 struct AccessTraffic {

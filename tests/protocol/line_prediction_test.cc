@@ -44,11 +44,52 @@ TEST(LinePredictionTest, ALineIsReadInMegabits) {
 }
 
 TEST(LinePredictionTest, WordsSayNothingThatIsNotKnown) {
-  EXPECT_EQ(to_text({}), "");
-  const std::string text = to_text({3.3, 625'000, 33});
+  EXPECT_EQ(to_text(LinePrediction{}), "");
+  const std::string text = to_text(LinePrediction{3.3, 625'000, 33});
   EXPECT_NE(text.find("3.3 s"), std::string::npos) << text;
   EXPECT_NE(text.find("33 GB"), std::string::npos) << text;
-  EXPECT_EQ(to_text({3.3, 625'000, 0}).find("each other"), std::string::npos);
+  EXPECT_EQ(to_text(LinePrediction{3.3, 625'000, 0}).find("each other"), std::string::npos);
+}
+
+MeasuredLines measured(double up, double down, double between) {
+  MeasuredLines lines;
+  lines.up = up * kMegabit;
+  lines.down = down * kMegabit;
+  lines.between = between * kMegabit;
+  return lines;
+}
+
+TEST(MeasuredLinesTest, AFastLineIsTooFastToMatter) {
+  const Lines lines = lines_of(measured(4.8, 28, 2000));
+  EXPECT_DOUBLE_EQ(lines.up, 600'000);
+  EXPECT_DOUBLE_EQ(lines.down, 3'500'000);
+  EXPECT_EQ(lines.between, 0);
+  EXPECT_EQ(lines_of({}).up, 0);
+}
+
+TEST(MeasuredLinesTest, WordsSayWhatWasMeasured) {
+  EXPECT_EQ(to_text(measured(4.8, 28, 240)),
+            "Line: 4.8 Mbit/s up, 28 down; between servers: 240 Mbit/s.\n");
+  EXPECT_EQ(to_text(measured(50, 5000, 3000)),
+            "Line: 50 Mbit/s up, over 1000 down; between servers: fast enough not to matter.\n");
+  EXPECT_EQ(to_text(MeasuredLines{}), "");
+  MeasuredLines alone = measured(4.8, 28, 0);
+  alone.between = std::nullopt;
+  EXPECT_EQ(to_text(alone), "Line: 4.8 Mbit/s up, 28 down.\n");
+  MeasuredLines between;
+  between.between = 240 * kMegabit;
+  EXPECT_EQ(to_text(between), "Between servers: 240 Mbit/s.\n");
+}
+
+TEST(MeasuredLinesTest, WordsSayHowToGiveWhatWasNot) {
+  MeasuredLines none = measured(0, 0, 0);
+  none.why = "server 1 is of an older version";
+  EXPECT_EQ(to_text(none),
+            "Line: not measured; between servers: not measured.\n"
+            "What was not measured counts as fast (server 1 is of an older version): --line "
+            "UP/DOWN and --between RATE of s3oramfs init gives the speed.\n");
+  EXPECT_NE(to_text(measured(0, 5, 240)).find("--line UP/DOWN of"), std::string::npos);
+  EXPECT_NE(to_text(measured(5, 5, 0)).find(": --between RATE of"), std::string::npos);
 }
 
 }  // namespace

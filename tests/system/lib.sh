@@ -193,8 +193,10 @@ free_port() {
   printf -v "$1" %d "$last_port"
 }
 
+# How busy this machine is chooses no numbers, and init does not take time to measure.
+fixed_lines=(--line 10000/10000 --between 10000)
 # make_servers NAME [COUNT]: the stores $work/NAME1..3, told of each other. Fills the arrays
-# server_port, server_key and server_options (of init).
+# server_port, server_key and server_options (of init; the last are fixed_lines).
 make_servers() {
   local name=$1 n peers=()
   server_port=() server_key=() server_options=() server_name=$name server_count=${2:-3}
@@ -204,6 +206,7 @@ make_servers() {
     server_key[n]=$(serverd keygen --store "$work/$name$n" | grep -oE '[A-Za-z0-9_-]{43}' | tail -n 1)
     server_options+=(--server "$host:${server_port[n]},${server_key[n]}")
   done
+  server_options+=("${fixed_lines[@]}")
   for ((n = 1; n <= server_count; ++n)); do peers+=("$n=$host:${server_port[n]},${server_key[n]}"); done
   for ((n = 1; n <= server_count; ++n)); do serverd peers --store "$work/$name$n" "${peers[@]}"; done
 }

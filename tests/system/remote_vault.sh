@@ -9,16 +9,29 @@ make_servers store
 start_servers
 
 step "the servers do not know the client yet"
-init=(s3oramfs init "${server_options[@]}" --keyfile "$work/key" "$work/vault")
+# The lines are measured here.
+init=(s3oramfs init "${server_options[@]:0:6}" --keyfile "$work/key" "$work/vault")
 code=0
 said=$("${init[@]}" 2> "$work/init.log") || code=$?
 [[ $code == 15 ]] || fail "init ended with $code instead of 15"
 key=$(shown_key <<< "$said")
-expect 19 unfinished s3oramfs init "${server_options[@]}" --block-size 128K --no-passphrase "$work/vault"
+expect 19 unfinished s3oramfs init "${server_options[@]:0:6}" --block-size 128K --no-passphrase "$work/vault"
 expect 15 "init again" "${init[@]}"
+step "the unfinished vault may have numbers that lines have chosen, but no others"
+s3oramfs init --local --bucket-size 8 --evict-every 8 --no-passphrase "$work/other" > "$work/other.log"
+expect 19 unfinished "${init[@]}" --evict-every 64
+for number in bucket_size evict_every stash_slots; do
+  line=$(grep "\"$number\"" "$work/other/vault.json")
+  sed -i "s/.*\"$number\".*/$line/" "$work/vault/vault.json"
+done
+expect 15 "init again" "${init[@]}"
+expect 19 unfinished "${init[@]}" "${fixed_lines[@]}"
+
+step "now they do: the same command goes on, and measures"
 authorize "$key"
-step "now they do: the same command goes on"
-"${init[@]}" --wait 20
+"${init[@]}" --wait 20 > "$work/init.log"
+cat "$work/init.log"
+grep -qE "^Line: .*; between servers: [0-9f]" "$work/init.log" || fail "no line was measured"
 expect 19 "$work/vault" "${init[@]}"
 
 between_mounts() {
