@@ -224,6 +224,7 @@ class Check {
                          .gid = ::getgid()};
     add_mapped(rows.state->blocks, input);
     const bool known = !vault_.config().source || look_at_source(*rows.state, input);
+    input.all_known = known;
     if (const auto backups = read_lists(database))  // no file's
       for (const BackupList& backup : *backups)
         for (const BlockId block : backup.blocks)

@@ -124,7 +124,13 @@ class DataCheck {
   void cut(const ExtentKey& key) { model_.out.extents[key] = std::nullopt; }
 
   void end_file() {
-    if (!lost_.empty())
+    if (!lost_.empty() && !model_.input.all_known)
+      model_.found("unknown-data", model_.path(file_),
+                   fmt::format("where {} lie is not known: they may be at the servers from which "
+                               "blocks move, and nothing is given up for lost",
+                               lost_.text()),
+                   {});
+    else if (!lost_.empty())
       model_.found("lost-data", model_.path(file_),
                    fmt::format("{} are lost: where they lie on the servers is not known any more; "
                                "reading them gives an error",

@@ -86,7 +86,8 @@ class Reading : StateReading {
         check_.bad_buckets.push_back(at.integer(0));
         check_.findings.push_back({"bad-bucket", "vault.db, table buckets",
                                    fmt::format("the list of the blocks in bucket {} is damaged: "
-                                               "which they are shows below, and they are lost",
+                                               "where they lie is not known any more, and which "
+                                               "they are shows below",
                                                at.integer(0)),
                                    "the row is dropped"});
         return;
@@ -296,7 +297,8 @@ class Reading : StateReading {
     check_.bad_positions.push_back(block);
     check_.findings.push_back(
         {"bad-position", "vault.db, table positions",
-         fmt::format("the place of block {} is damaged: {}; the block is lost", block, why),
+         fmt::format("the place of block {} is damaged: {}; where it lies is not known any more",
+                     block, why),
          "the row is dropped"});
   }
   void stray(std::int64_t block) {

@@ -296,6 +296,68 @@ TEST(Fsck, SaysWhichBytesOfWhichFileAreLost) {
       << text_of(report->findings);
 }
 
+/// SQL: the blocks of /a.
+constexpr auto kBlocksOfA =
+    "(SELECT CASE WHEN block < 1 << 62 THEN block ELSE (block - (1 << 62)) >> 22 END "
+    "FROM extents WHERE ino = {a})";
+
+/// Has the vault move from a volume that has the tables of its own, which keep all their rows.
+void begin_to_move(const DamagedVault& damaged) {
+  auto vault = Vault::find(damaged.path());
+  ASSERT_TRUE(vault);
+  ASSERT_TRUE(vault->begin_migration(vault->config(), 0));
+  std::filesystem::create_directory(vault->source_directory());
+  std::filesystem::copy_file(damaged.database(), vault->source().database());
+}
+
+TEST(Fsck, BlocksThatHaveNotMovedAreNotLost) {
+  const DamagedVault vault;
+  ASSERT_NO_FATAL_FAILURE(begin_to_move(vault));
+  vault.damage(fmt::format("DELETE FROM positions WHERE block IN {}", kBlocksOfA));
+  const auto report = vault.check(false);
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(report->findings.empty()) << text_of(report->findings);
+}
+
+// The servers know what is there, although vault.db does not: nothing may be given up.
+TEST(Fsck, WithoutTheSourcesTablesBlocksAreNotCalledLost) {
+  const DamagedVault vault;
+  ASSERT_NO_FATAL_FAILURE(begin_to_move(vault));
+  std::filesystem::remove(vault.path() / "source" / "vault.db");
+  vault.damage(fmt::format("DELETE FROM positions WHERE block IN {}", kBlocksOfA));
+  const Dump before = vault.dump();
+  for (const bool repair : {false, true}) {
+    const auto report = vault.check(repair);
+    ASSERT_TRUE(report);
+    const std::string said = text_of(report->findings);
+    EXPECT_TRUE(has(report->findings, "source-database", "source/vault.db")) << said;
+    EXPECT_TRUE(has(report->findings, "unknown-data", "/a")) << said;
+    EXPECT_NE(said.find("where bytes 0-9999 lie is not known"), std::string::npos) << said;
+    EXPECT_FALSE(has(report->findings, "lost-data", "/a")) << said;
+    EXPECT_EQ(said.find("are lost"), std::string::npos) << said;
+    EXPECT_FALSE(report->repaired);
+    EXPECT_TRUE(has(report->findings, "unknown-data", "/b")) << said;  // the pack of /a is its too
+    EXPECT_EQ(report->left(), 3u) << said;
+  }
+  EXPECT_TRUE(changed(before, vault.dump()).empty());
+}
+
+// A row that is bad may hide a place to which its block has moved.
+TEST(Fsck, WhileBlocksMoveABadRowGivesNothingUp) {
+  const DamagedVault vault;
+  ASSERT_NO_FATAL_FAILURE(begin_to_move(vault));
+  vault.damage(fmt::format("UPDATE positions SET position = 'x' WHERE block IN {}", kBlocksOfA));
+  const Dump before = vault.dump();
+  const auto report = vault.check(true);
+  ASSERT_TRUE(report);
+  const std::string said = text_of(report->findings);
+  EXPECT_TRUE(has(report->findings, "bad-position", "vault.db, table positions")) << said;
+  EXPECT_EQ(said.find("lost"), std::string::npos) << said;
+  EXPECT_FALSE(report->repaired);
+  EXPECT_GT(report->left(), 0u);
+  EXPECT_TRUE(changed(before, vault.dump()).empty());
+}
+
 // The database is right about it, so there is nothing to mend.
 TEST(Fsck, SaysWhichBytesOfWhichFileCouldNotBeRead) {
   const DamagedVault vault;

@@ -83,8 +83,8 @@ class Reading : StateReading {
           check_.bad_buckets.push_back(row.integer(0));
           check_.findings.push_back(
               {"bad-bucket", "vault.db, table ring_buckets",
-               fmt::format("what the server holds of bucket {} is not known any more: the blocks "
-                           "in it show below, and they are lost",
+               fmt::format("what the server holds of bucket {} is not known any more; the blocks "
+                           "in it show below",
                            row.integer(0)),
                "the row is dropped"});
         });
@@ -92,9 +92,10 @@ class Reading : StateReading {
 
   void bad_block(std::int64_t block, std::string_view why) {
     check_.bad_blocks.push_back(block);
-    check_.findings.push_back({"bad-position", "vault.db, table ring_blocks",
-                               fmt::format("block {}: {}; the block is lost", block, why),
-                               "the row is dropped"});
+    check_.findings.push_back(
+        {"bad-position", "vault.db, table ring_blocks",
+         fmt::format("block {}: {}; where it lies is not known any more", block, why),
+         "the row is dropped"});
   }
 
   void read_blocks() {
