@@ -159,6 +159,30 @@ TEST_F(CheckTest, ABadRowCostsItsBlock) {
   }
 }
 
+// A vault that moves brings the numbers that its blocks have had.
+TEST_F(CheckTest, ALowTreeHoldsBlocksOfHighNumbers) {
+  constexpr BlockId kHigh = 1 << 20;
+  ASSERT_GT(kHigh, 100 * capacity(kHeight, params().evict_every));
+  alter(fmt::format("UPDATE positions SET block = {} WHERE block = 3", kHigh));
+  alter(put_row(bucket_on_path(7, 2), {false, {{kHigh, 19, 0, 13}}}));
+  const StateCheck found = check();
+  EXPECT_TRUE(found.findings.empty()) << found.findings[0].what;
+  EXPECT_EQ(found.state.positions.blocks(), (std::vector<BlockId>{1, 2, 4, 5, 6, 7, kHigh}));
+}
+
+// A number far beyond would need memory for all before it.
+TEST_F(CheckTest, ABlockNumberThatNoVolumeOfTheHeightHasIsDamage) {
+  const std::int64_t most = most_blocks(kHeight, params());
+  EXPECT_GE(most, std::int64_t{1} << 23);
+  EXPECT_LT(most, std::int64_t{1} << 24);
+  alter(fmt::format("UPDATE positions SET block = {} WHERE block = 3", most));
+  alter(put_row(bucket_on_path(7, 2), {false, {{static_cast<BlockId>(most), 19, 0, 13}}}));
+  const StateCheck found = check();
+  ASSERT_EQ(found.findings.size(), 1u);
+  EXPECT_NE(found.findings[0].what.find("too large"), std::string::npos) << found.findings[0].what;
+  EXPECT_EQ(found.state.positions.blocks(), (std::vector<BlockId>{1, 2, 4, 5, 6, 7}));
+}
+
 TEST_F(CheckTest, OfTwoBlocksInOneSlotTheNewerStays) {
   alter(put(8, {Position::Kind::tree, 5 + 8, kHeight, 2, 99}));  // 13 and 5: the same leaf bucket
   alter(put_row(bucket_on_path(5, 3), {true, {{1, 2, 0, 11}, {5, 3, 0, 15}, {8, 2, 0, 99}}}));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "oramcore/client/state_check.h"
 #include "tests/base/good.h"
 #include "tests/base/temporary_directory.h"
 
@@ -106,6 +107,20 @@ TEST_F(RingCheckTest, WhatIsSoundIsReadWhole) {
   EXPECT_EQ(found.state.turns(), 13u);
   EXPECT_EQ(found.state.unreadable, std::set<BlockId>{2});
   EXPECT_EQ(found.state.tree.synced, 9u);
+}
+
+// A vault that moves brings the numbers that its blocks have had.
+TEST_F(RingCheckTest, ALowTreeHoldsBlocksOfHighNumbers) {
+  constexpr BlockId kHigh = 1 << 20;
+  const RingCheck found =
+      check(fmt::format("UPDATE ring_blocks SET block = {} WHERE block = 3", kHigh));
+  EXPECT_TRUE(found.findings.empty()) << found.findings[0].what;
+  EXPECT_EQ(found.state.places.blocks(), (std::vector<BlockId>{1, 2, 4, 5, kHigh}));
+}
+TEST_F(RingCheckTest, ANumberThatNoVolumeOfTheHeightHasCostsItsBlock) {
+  const std::int64_t most = most_blocks(3, kVolume);
+  expect_lost(fmt::format("UPDATE ring_blocks SET block = {} WHERE block = 3", most), {3},
+              {"bad-position"});
 }
 
 TEST_F(RingCheckTest, ABadPlaceCostsItsBlock) {
