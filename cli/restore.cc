@@ -202,6 +202,17 @@ bool is_sound(const Vault& vault, Disk& disk, const VolumeOptions& how) {
          });
 }
 
+/// The servers that the vault leaves are not asked: blocks that are there alone are given up.
+Status leave_old_servers(Vault& vault) {
+  S3O_ASSIGN(const auto aside, leave_source(vault));
+  if (!aside.empty())
+    std::cout << fmt::format(
+        "{} moves no more. What it kept of the servers that it has left, and the vault.json that "
+        "names them, are now in {}: delete that directory when you need neither\n",
+        vault.directory().string(), aside.string());
+  return {};
+}
+
 /// What vault.db knows of files, if it can be read.
 Result<std::optional<FilesDump>> former_files(const Vault& vault, Disk& disk) {
   auto files = dump_files(vault.database(), disk);
@@ -281,10 +292,10 @@ Status run_restore(const Args& args) {
   const VaultKeys& keys = opened.keys;
   SealedDisk disk(keys.pages);
   S3O_TRY(settle_migration(*vault, keys));
-  if (options.moved && vault->config().source) S3O_TRY(vault->end_migration());
   S3O_TRY(
       check_database(vault->database(), vault->config(), keys.of(vault->config()).sealing, disk));
   if (!options.force) S3O_TRY(refuse_files(vault->database(), disk));
+  if (options.moved && vault->config().source) S3O_TRY(leave_old_servers(*vault));
   // One that is mended could lack places, and the servers that a vault leaves have old contents.
   if (!vault->config().source) S3O_TRY(heal_former(vault->database(), disk));
   Progress progress("restoring " + vault->directory().string());

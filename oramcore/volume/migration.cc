@@ -7,6 +7,7 @@
 #include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/client/owner.h"
+#include "oramcore/client/state_check.h"
 #include "oramcore/db/database_file.h"
 #include "oramcore/db/database_header.h"
 #include "oramcore/db/exchange_tables.h"
@@ -198,6 +199,19 @@ void settle_end(const Vault& vault, const VaultKeys& keys, Disk& disk) {
     spdlog::warn("{}", removed.error().message);
 }
 
+/// Gives the source a name under which nothing looks for it.
+Status set_aside(const Vault& vault, const fs::path& aside) {
+  S3O_TRY(move_to(vault.source_directory(), aside));
+  return copy_durably(vault.directory() / "vault.json", aside / "vault.json");
+}
+
+/// Takes back a set_aside() that may have ended anywhere.
+void put_back(const Vault& vault, const fs::path& aside) {
+  Status back = remove_tree(aside / "vault.json");
+  if (back && is_there(aside)) back = move_to(aside, vault.source_directory());
+  if (!back) spdlog::error("{}", back.error().message);
+}
+
 std::uint64_t size_of(const fs::path& path) {
   std::error_code error;
   const auto size = fs::file_size(path, error);
@@ -216,6 +230,16 @@ Status check_source_place(const Vault& vault) {
   if (is_there(source) && (!fs::is_directory(source) || is_there(source / "vault.json")))
     return fail(Errc::exists, "{}: is in the way: rename or remove it", source.string());
   return {};
+}
+
+Status check_block_numbers(std::uint64_t blocks, unsigned height, const VolumeParams& params) {
+  const auto most = static_cast<std::uint64_t>(most_blocks(height, params));
+  if (blocks <= most / 2) return {};
+  return fail(
+      Errc::unsupported,
+      "the new volume is too low: it takes {} blocks while it grows, and {} are to be moved "
+      "there",
+      most / 2, blocks);
 }
 
 Status check_migration(const Vault& vault) {
@@ -264,6 +288,24 @@ Status settle_migration(Vault& vault, const VaultKeys& keys) {
   if (vault.config().source) return settle_beginning(vault, keys, disk);
   settle_end(vault, keys, disk);
   return {};
+}
+
+// Until vault.json says that the vault has moved, a crash leaves a migration whose source is gone
+// from its place: no volume is opened then, and the next call goes on.
+Result<fs::path> leave_source(Vault& vault) {
+  const fs::path source = vault.source_directory();
+  if (!is_there(source)) {
+    S3O_TRY(vault.end_migration());
+    return fs::path();
+  }
+  const fs::path aside = free_path(source.string() + ".before-restore");
+  Status left = set_aside(vault, aside);
+  if (left) left = sync_directory(vault.directory());
+  if (left) left = vault.end_migration();
+  if (left) return aside;
+  // What could not be made durable may have happened all the same.
+  if (!vault.reread() || vault.config().source) put_back(vault, aside);
+  return fail(std::move(left).error());
 }
 
 }  // namespace s3oram

@@ -27,6 +27,10 @@ namespace s3oram {
 /// Errors: exists (stores of local servers of an earlier one, or what a user has put there).
 Status check_source_place(const Vault& vault);
 
+/// Checks that a volume of this height takes so many blocks. Their numbers are dense, but for some
+/// that are free, and a volume takes a number only up to most_blocks(). Errors: unsupported.
+Status check_block_numbers(std::uint64_t blocks, unsigned height, const VolumeParams& params);
+
 /// Checks that the vault could begin to move to the volume in next/. Errors: usage (none is there),
 /// vault_in_use (a migration is under way), those of check_source_place(), disk_full (the copies of
 /// vault.db and top.cache do not fit).
@@ -41,5 +45,12 @@ Status begin_migration(Vault& vault, const VaultKeys& keys, std::uint64_t rate);
 /// called with the vault locked, before anything else is opened. Errors: damaged_vault (vault.db is
 /// of neither volume), disk_full, failed.
 Status settle_migration(Vault& vault, const VaultKeys& keys);
+
+/// Ends a migration although blocks may be left at the source, of which nobody wants more. Renames
+/// what the vault keeps of the source to a name that is free, puts the present vault.json beside
+/// it, and records that the vault has moved. Returns where that is; empty if nothing was there. To
+/// be called with the vault locked; again after a crash. After an error vault.json says whether the
+/// vault has moved, and if it has not, everything is as before.
+Result<std::filesystem::path> leave_source(Vault& vault);
 
 }  // namespace s3oram

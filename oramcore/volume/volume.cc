@@ -167,6 +167,12 @@ class OpenVolume final : public Volume {
       Status opened = check_owner(from, keys_.of(from.config()));
       if (opened) opened = open(from, there, unread_metrics(), evictions);
       if (!opened) static_cast<void>(close(here, false));
+      if (!opened && opened.error().code == Errc::unreachable)
+        return fail(
+            Errc::unreachable,
+            "{}: blocks are there that have not moved yet, so the vault waits for it (if it "
+            "is gone for good: s3oramfs restore --moved --force {})",
+            opened.error().message, shell_word(vault_.directory()));
       S3O_TRY(opened);
     }
     database_file_ = FileWatch(vault_.database());
@@ -434,15 +440,7 @@ class OpenVolume final : public Volume {
   Task<Status> check_room(const OpenPart& next, const VaultConfig& config) {
     const VolumeEngine& engine = *next.engine;
     const std::uint64_t needed = here_.engine->status().blocks;
-    const auto most =
-        static_cast<std::uint64_t>(most_blocks(engine.status().height, config.params));
-    // Numbers of blocks are dense, but for some that are free.
-    if (2 * needed > most)
-      co_return fail(
-          Errc::unsupported,
-          "the new volume is too low: it takes {} blocks while it grows, and {} are to be "
-          "moved there",
-          most / 2, needed);
+    S3O_CO_TRY(check_block_numbers(needed, engine.status().height, config.params));
     next.engine->refresh_room();
     const Duration until = thread_->clock().now() + options_.deadline;
     std::uint64_t found = 0;

@@ -10,22 +10,15 @@
 #include "oramcore/volume/migration.h"
 #include "tests/base/good.h"
 #include "tests/base/temporary_directory.h"
+#include "tests/volume/moving_volumes.h"
 
 namespace s3oram {
 namespace {
 
 namespace fs = std::filesystem;
-
-const VolumeParams kMatrix{
-    .scheme = {1, 3}, .block_size = 4096, .bucket_size = 12, .evict_every = 4};
-const VolumeParams kRing{.scheme = {0, 1},
-                         .block_size = 4096,
-                         .bucket_size = 4,
-                         .evict_every = 3,
-                         .evictor = Evictor::polynomial,
-                         .privacy = Privacy::computational,
-                         .first_height = 1,
-                         .top_levels = 1};
+using test::kMatrix;
+using test::kRing;
+using test::local_config;
 
 struct Move {
   const char* name;
@@ -35,7 +28,7 @@ struct Move {
 class MigrationFiles : public testing::TestWithParam<Move> {
  protected:
   void SetUp() override {
-    VaultConfig config = config_of(GetParam().from, 1);
+    VaultConfig config = local_config(GetParam().from, 1);
     auto made = Vault::create(root_ / "v", config, Credential{}, random_);
     ASSERT_GOOD(made);
     vault_.emplace(std::move(*made));
@@ -47,17 +40,9 @@ class MigrationFiles : public testing::TestWithParam<Move> {
     auto database = open(*vault_);
     ASSERT_GOOD(database);
     ASSERT_GOOD(database->execute("CREATE TABLE files (name); INSERT INTO files VALUES ('a')"));
-    auto next = vault_->make_next(config_of(GetParam().to, 2));
+    auto next = vault_->make_next(local_config(GetParam().to, 2));
     ASSERT_GOOD(next);
     ASSERT_GOOD(make(*next, keys_.of(next->config())));
-  }
-  static VaultConfig config_of(const VolumeParams& params, std::uint8_t number) {
-    VaultConfig config;
-    config.volume.fill(number);
-    config.params = params;
-    config.local = true;
-    config.servers.resize(params.scheme.servers);
-    return config;
   }
   ClientVolume volume_of(const Vault& vault) const {
     return {vault.config().volume, vault.config().params, keys_.of(vault.config()).sealing,
@@ -148,7 +133,7 @@ TEST_P(MigrationFiles, TheNewVolumeTakesThePlaceOfTheFormerOne) {
   // Its stores are the user's to delete, before anything else comes there.
   EXPECT_TRUE(fs::exists(vault_->source_directory() / "servers" / "1" / "whose"));
   ASSERT_GOOD(settle_migration(*vault_, keys_));
-  auto next = vault_->make_next(config_of(GetParam().from, 3));
+  auto next = vault_->make_next(local_config(GetParam().from, 3));
   ASSERT_GOOD(next);
   ASSERT_GOOD(make(*next, keys_.of(next->config())));
   const Status refused = begin_migration(*vault_, keys_, 0);
@@ -243,7 +228,7 @@ TEST_P(MigrationFiles, AnOlderVaultJsonRemovesNothing) {
 }
 
 TEST_P(MigrationFiles, AForeignDatabaseIsRefusedAndNothingRemoved) {
-  auto third = Vault::create(root_ / "third", config_of(GetParam().from, 3), {}, random_);
+  auto third = Vault::create(root_ / "third", local_config(GetParam().from, 3), {}, random_);
   ASSERT_GOOD(third);
   ASSERT_GOOD(make(*third, keys_));
   const auto next = vault_->next();
@@ -260,8 +245,8 @@ TEST_P(MigrationFiles, AForeignDatabaseIsRefusedAndNothingRemoved) {
 
 // Two calls of migrate at once: the second comes too late.
 TEST_P(MigrationFiles, AnotherVolumeInNextIsLeftAlone) {
-  const VaultConfig late = config_of(GetParam().to, 9);
-  auto other = Vault::create(root_ / "other", config_of(GetParam().from, 8), {}, random_);
+  const VaultConfig late = local_config(GetParam().to, 9);
+  auto other = Vault::create(root_ / "other", local_config(GetParam().from, 8), {}, random_);
   ASSERT_GOOD(other);
   auto next = other->make_next(late);
   ASSERT_GOOD(next);
@@ -309,6 +294,70 @@ TEST_P(MigrationFiles, ANewRingHasATopCacheOfItsOwn) {
   ASSERT_GOOD(begin_migration(*vault_, keys_, 0));
   EXPECT_FALSE(fs::exists(vault_->directory() / "top.cache"));
   EXPECT_EQ(fs::exists(vault_->source_directory() / "top.cache"), GetParam().from.is_ring());
+}
+
+/// What is kept of a source that was given up.
+std::vector<fs::path> set_aside(const Vault& vault) {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(vault.directory()))
+    if (entry.path().filename().string().starts_with("source.before-restore"))
+      found.push_back(entry.path());
+  return found;
+}
+
+TEST_P(MigrationFiles, ASourceThatIsGivenUpIsSetAside) {
+  ASSERT_GOOD(begin_migration(*vault_, keys_, 0));
+  const auto present = read_small_file(vault_->directory() / "vault.json", 100'000);
+  fs::create_directory(vault_->directory() / "source.before-restore");  // of an earlier one
+  const auto aside = leave_source(*vault_);
+  ASSERT_GOOD(aside);
+  EXPECT_EQ(aside->filename(), "source.before-restore-2");
+  EXPECT_FALSE(fs::exists(vault_->source_directory()));
+  EXPECT_FALSE(Vault::find(root_ / "v")->config().source);
+  EXPECT_TRUE(fs::exists(*aside / "vault.db"));
+  EXPECT_TRUE(fs::exists(*aside / "servers" / "1" / "whose"));
+  EXPECT_EQ(*read_small_file(*aside / "vault.json", 100'000), *present);
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
+  EXPECT_TRUE(fs::exists(*aside / "vault.db"));
+  ASSERT_NO_FATAL_FAILURE(expect_owned(*vault_));
+  // A mistake can be undone by hand.
+  ASSERT_GOOD(write_durably(vault_->directory() / "vault.json", *present));
+  fs::rename(*aside, vault_->source_directory());
+  fs::remove(vault_->source_directory() / "vault.json");
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
+  expect_moved();
+}
+
+TEST_P(MigrationFiles, ASourceWhoseEndFailsStaysInItsPlace) {
+  ASSERT_GOOD(begin_migration(*vault_, keys_, 0));
+  const fs::path config = vault_->directory() / "vault.json", moved = root_ / "moved";
+  fs::rename(config, moved);
+  fs::create_directory(config);  // which nothing replaces
+  EXPECT_FALSE(leave_source(*vault_));
+  fs::remove(config);
+  fs::rename(moved, config);
+  EXPECT_TRUE(set_aside(*vault_).empty());
+  ASSERT_GOOD(settle_migration(*vault_, keys_));
+  expect_moved();
+}
+
+TEST_P(MigrationFiles, AfterACrashASourceThatIsSetAsideIsGivenUp) {
+  ASSERT_GOOD(begin_migration(*vault_, keys_, 0));
+  fs::rename(vault_->source_directory(), vault_->directory() / "source.before-restore");
+  const auto aside = leave_source(*vault_);
+  ASSERT_GOOD(aside);
+  EXPECT_EQ(*aside, fs::path());
+  EXPECT_EQ(set_aside(*vault_).size(), 1u);
+  EXPECT_FALSE(Vault::find(root_ / "v")->config().source);
+  ASSERT_NO_FATAL_FAILURE(expect_owned(*vault_));
+}
+
+TEST(MigrationRoom, ALowTreeTakesManyBlocksAndNotAny) {
+  ASSERT_GOOD(check_block_numbers(std::uint64_t{1} << 22, 1, kRing));
+  const Status refused = check_block_numbers(std::uint64_t{1} << 23, 1, kRing);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::unsupported);
+  ASSERT_GOOD(check_block_numbers(std::uint64_t{1} << 23, 22, kRing));
 }
 
 TEST_P(MigrationFiles, WithoutAVolumeToMoveToNothingBegins) {

@@ -14,43 +14,28 @@
 #include "oramcore/volume/volume.h"
 #include "tests/base/good.h"
 #include "tests/base/temporary_directory.h"
+#include "tests/volume/moving_volumes.h"
 
 namespace s3oram {
 namespace {
 
 namespace fs = std::filesystem;
+using test::kBlock;
+using test::kMatrix;
+using test::kRing;
+using test::local_config;
 
-constexpr std::uint32_t kBlock = 4096;
 constexpr BlockId kBlocks = 20;
-const VolumeParams kMatrix{
-    .scheme = {1, 3}, .block_size = kBlock, .bucket_size = 12, .evict_every = 4};
-const VolumeParams kRing{.scheme = {0, 1},
-                         .block_size = kBlock,
-                         .bucket_size = 4,
-                         .evict_every = 3,
-                         .evictor = Evictor::polynomial,
-                         .privacy = Privacy::computational,
-                         .first_height = 1,
-                         .top_levels = 1};
-
 class MovingVolume : public testing::Test {
  protected:
   ~MovingVolume() override {
     volume_.reset();
     fs::current_path("/");
   }
-  static VaultConfig config_of(const VolumeParams& params, std::uint8_t number) {
-    VaultConfig config;
-    config.volume.fill(number);
-    config.params = params;
-    config.local = true;
-    config.servers.resize(params.scheme.servers);
-    return config;
-  }
   /// A vault with blocks, and a volume in next/.
   void make(const VolumeParams& from, const VolumeParams& to) {
     options_.serverd = SERVERD;
-    auto made = Vault::create(root_ / "v", config_of(from, 1), Credential{}, random_);
+    auto made = Vault::create(root_ / "v", local_config(from, 1), Credential{}, random_);
     ASSERT_GOOD(made);
     vault_.emplace(std::move(*made));
     ASSERT_GOOD(vault_->lock());
@@ -58,7 +43,7 @@ class MovingVolume : public testing::Test {
     ASSERT_GOOD(keys);
     keys_ = *keys;
     ASSERT_GOOD(Volume::create(*vault_, keys_, options_));
-    auto next = vault_->make_next(config_of(to, 2));
+    auto next = vault_->make_next(local_config(to, 2));
     ASSERT_GOOD(next);
     ASSERT_GOOD(Volume::create(*next, keys_.of(next->config()), options_));
     ASSERT_NO_FATAL_FAILURE(open());
