@@ -50,6 +50,8 @@ class TablesDump {
   /// Makes SQLite check the whole file, because rows that have vanished from a page leave no other
   /// trace. Errors: damaged_vault.
   Status check_file();
+  /// Makes fail a check_file() that another thread has called, or calls from now on.
+  void interrupt() { database_.interrupt(); }
   /// Returns the next `most` bytes; fewer at the end, and then none. Errors: damaged_vault.
   Result<Bytes> next(std::size_t most);
 

@@ -130,9 +130,13 @@ int Backups::failed_reading(const Error& error) {
 
 PosixStatus Backups::write_all(Lock& lock, TablesDump& dump, BackupList& next,
                                const std::function<bool()>& stop) {
+  if (stop()) return posix_error(ECANCELED);
+  reading_ = &dump;
   lock.unlock();
   const auto checked = dump.check_file();
   lock.lock();
+  reading_ = nullptr;
+  if (stop()) return posix_error(ECANCELED);  // an interrupted check says nothing of the file
   if (!checked) return posix_error(failed_reading(checked.error()));
   BackupPart part;
   part.generation = next.generation;

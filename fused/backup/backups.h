@@ -56,9 +56,15 @@ class Backups {
 
   /// Makes a backup; it is whole on success. The lock is held at entry and exit. If the device has
   /// no room for it although blocks are held, releases them; then there is no backup until the next
-  /// one succeeds. `stop` is called between blocks and ends the backup early. Errors: ENOSPC, EIO,
-  /// ECANCELED, EUCLEAN (the tables are damaged).
+  /// one succeeds. `stop` is called before vault.db is read and between blocks, and ends the backup
+  /// early: the last one stays whole. Errors: ENOSPC, EIO, ECANCELED, EUCLEAN (the tables are
+  /// damaged).
   PosixStatus make(Lock& lock, const Commit& commit, const std::function<bool()>& stop);
+  /// Makes a make() look soon whether it is to stop, although it is reading vault.db. Call it once
+  /// its `stop` returns true.
+  void interrupt() {
+    if (reading_) reading_->interrupt();
+  }
 
   /// Returns what must commit with everything else: which blocks hold backups, and whether the last
   /// backup contains everything. May be empty. `changes`: the commit has changes of the tables that
@@ -91,6 +97,8 @@ class Backups {
   std::string database_;
   Disk* disk_ = nullptr;
   SystemRandom random_;
+
+  TablesDump* reading_ = nullptr;  // while vault.db is checked
 
   BackupList last_, older_;
   bool making_ = false, failing_ = false, outdated_ = true;

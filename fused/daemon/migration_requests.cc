@@ -100,6 +100,8 @@ Status back_up_names(FileSystem& files) {
                 "no backup is made, because vault.db is damaged ({}), and the last one stays as it "
                 "is: unmount, and run s3oramfs fsck --repair",
                 files.status().first_damage);
+  if (made.error() == ECANCELED)
+    return fail(Errc::unreachable, "no backup is made: the mount is about to end");
   return fail(code_of_barrier(made.error()), "no backup could be made: {}; it is tried again",
               std::strerror(made.error()));
 }

@@ -75,7 +75,9 @@ Result<std::optional<HeldMount>> serve(const MountCommand& command, const Watche
   S3O_TRY(mount->start(std::move(entrance.cpu_latency)));
   const Status told = entrance.ready();
   if (!told) SignalWatch::end_mount();
-  S3O_TRY(mount->wait());
+  const Status waited = mount->wait();
+  watched.files.end_backups();  // the control socket waits for those that it was asked for
+  S3O_TRY(waited);
   S3O_TRY(told);
   return mount->hold();
 }

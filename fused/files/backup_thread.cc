@@ -25,7 +25,12 @@ void BackupThread::join() {
 PosixStatus BackupThread::back_up(Lock& lock, bool last) {
   return backups_.make(
       lock, [this](Lock& held) { return commits_.commit(held); },
-      [this, last] { return state_.stopping && !last; });
+      [this, last] { return (state_.stopping || state_.ends_backups) && !last; });
+}
+
+void BackupThread::end_backups() {
+  state_.ends_backups = true;
+  backups_.interrupt();
 }
 
 void BackupThread::want() {

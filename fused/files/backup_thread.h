@@ -27,6 +27,9 @@ class BackupThread {
   /// Makes a backup now. `last`: the file system ends, and everything else has ended. Errors: those
   /// of Backups::make().
   PosixStatus back_up(Lock& lock, bool last = false);
+  /// Makes a back_up() that is under way fail soon with ECANCELED, and later ones, but for the
+  /// last.
+  void end_backups();
   /// Asks the thread for a backup. Does not wait.
   void want();
   /// Makes the thread look again when the next backup is due.

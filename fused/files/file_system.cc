@@ -123,6 +123,7 @@ Status FileSystem::finish(bool keep_references) {
   Lock lock(state_.mutex);
   const auto begun = state_.timing.now();
   state_.stopping = true;
+  backup_thread_.end_backups();
   lock.unlock();
   stop_threads();
   lock.lock();
@@ -183,6 +184,11 @@ PosixStatus FileSystem::back_up() {
   Lock lock(state_.mutex);
   if (state_.options.read_only) return posix_error(EROFS);
   return backup_thread_.back_up(lock);
+}
+
+void FileSystem::end_backups() {
+  const Lock lock(state_.mutex);
+  backup_thread_.end_backups();
 }
 
 Timing::Time FileSystem::beat() {

@@ -161,6 +161,9 @@ class FileSystem final : public CommitParticipant {
   /// Makes a backup of all names and attributes that are committed now, and waits for it. Errors:
   /// EUCLEAN (vault.db is damaged; the last backup stays), and those of Backups::make().
   PosixStatus back_up();
+  /// Makes a back_up() that is under way fail soon with ECANCELED, and each later one. The last
+  /// backup stays whole. To be called before an unmount waits for who may have asked for one.
+  void end_backups();
 
   /// Drops cached contents that the device has, for measurements.
   void drop_clean();

@@ -52,7 +52,8 @@ struct FilesState {
   Timing& timing;
   Metadata metadata;
   DataCache cache;
-  bool stopping = false;  // the file system ends: threads end, and no inode is made any more
+  bool stopping = false;      // the file system ends: threads end, and no inode is made any more
+  bool ends_backups = false;  // backups end, but for the one that an unmount makes
 };
 
 }  // namespace s3oram

@@ -300,6 +300,8 @@ Result<Statement> Database::prepare(std::string_view sql) {
   return Statement(db_, statement);
 }
 
+void Database::interrupt() { sqlite3_interrupt(db_); }
+
 Status Database::still_there() const {
   S3O_TRY(file_.check());
   return log_.check();

@@ -131,6 +131,10 @@ class Database {
   /// From now on still_there() also fails if another directory takes the place of the database's.
   void watch_directory();
 
+  /// Makes fail what another thread is doing with the database, and what it goes on to do while a
+  /// statement has rows left. Any thread, while the database is open.
+  void interrupt();
+
   /// Closes the database and leaves its files as they are: somebody has replaced or damaged them,
   /// so the log must not be copied into the present file. Statements must not be used any more.
   void abandon();

@@ -226,6 +226,7 @@ void MemoryDevice::hold_reads(bool hold) { set_hold(hold_reads_, held_reads_, ho
 void MemoryDevice::release_write() {
   {
     const std::lock_guard lock(mutex_);
+    if (held_writes_.empty()) return;
     queue_.push_back(std::move(held_writes_.front()));
     held_writes_.pop_front();
   }

@@ -50,7 +50,7 @@ class MemoryDevice final : public BlockDevice {
   /// While held, writes (or reads) are taken and not answered.
   void hold_writes(bool hold);
   void hold_reads(bool hold);
-  /// Answers the write that is held for the longest time.
+  /// Answers the write that is held for the longest time, if one is.
   void release_write();
   void fail_writes(bool fail);
   void fail_reads(bool fail);

@@ -1,4 +1,5 @@
 // Backups of the tables of files, and what they give back when vault.db is gone.
+#include <atomic>
 #include <map>
 #include <random>
 #include <thread>
@@ -329,6 +330,68 @@ TEST_F(BackupTest, TheFormerOneIsThereUntilTheNextIsWhole) {
   const auto found = files();
   EXPECT_EQ(found.size(), 2u);
   EXPECT_EQ(found.at("second"), "2");
+}
+
+// Whoever ends the mount waits for the blocks in flight, and not for all.
+TEST_F(BackupTest, OneUnderWayIsEndedAndTheLastOneStaysWhole) {
+  write_file("first", "1");
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  for (unsigned i = 0; i < 400; ++i) create(std::to_string(i) + std::string(200, 'n'));
+  ASSERT_TRUE(fs->sync_all());
+  device->hold_writes(true);
+  std::thread backup([&] { EXPECT_EQ(fs->back_up().error(), ECANCELED); });
+  ASSERT_TRUE(device->wait_held_writes(3));
+  const auto before = device->counts().writes;
+  fs->end_backups();
+  device->hold_writes(false);
+  backup.join();
+  EXPECT_LE(device->counts().writes, before + 8);
+  EXPECT_FALSE(fs->status().backup.current);
+  EXPECT_EQ(fs->back_up().error(), ECANCELED) << "another one begins";
+  lose();
+  ASSERT_TRUE(restored_) << restored_.error().message;
+  EXPECT_EQ(files(), (std::map<std::string, std::string>{{"first", "1"}}));
+}
+
+// What a backup did not get done with is in the one that an unmount makes.
+TEST_F(BackupTest, AnUnmountMakesTheOneThatWasEnded) {
+  write_file("first", "1");
+  ASSERT_TRUE(fs->sync_all());
+  fs->end_backups();
+  EXPECT_EQ(fs->back_up().error(), ECANCELED);
+  EXPECT_FALSE(fs->status().backup.exists);
+  remount();
+  EXPECT_TRUE(fs->status().backup.current);
+  back_up();
+}
+
+// The check of a large file takes long, and asks nobody.
+TEST_F(BackupTest, TheCheckOfVaultDbCanBeInterrupted) {
+  write_file("first", "1");
+  ASSERT_TRUE(fs->sync_all());
+  const std::string database = (folder.path() / "vault.db").string();
+  auto dump = TablesDump::open(database, system_disk(), TablesDump::Damaged::refused);
+  ASSERT_TRUE(dump);
+  ASSERT_TRUE(dump->check_file());
+  dump->interrupt();
+  EXPECT_FALSE(dump->check_file());
+}
+
+// An interrupted check is no sign of damage.
+TEST_F(BackupTest, EndingOneLeavesNoDamage) {
+  for (unsigned i = 0; i < 400; ++i) create(std::to_string(i) + std::string(200, 'n'));
+  ASSERT_TRUE(fs->sync_all());
+  std::atomic<bool> ended = false;
+  std::thread backup([&] {
+    while (!ended) static_cast<void>(fs->back_up());
+  });
+  const auto commits = device->counts().commits;
+  while (device->counts().commits < commits + 2) std::this_thread::yield();
+  fs->end_backups();
+  ended = true;
+  backup.join();
+  EXPECT_EQ(fs->status().damage, 0u);
 }
 
 TEST_F(BackupTest, WithoutRoomTheLastOneStaysUnlessItIsInTheWay) {
