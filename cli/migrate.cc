@@ -84,12 +84,23 @@ Status make_next(Vault& vault, MigrateOptions& options) {
 }
 
 std::string progress_of(const nlohmann::json& migration) {
+  if (migration.is_null()) return "";
   const auto& left = migration.at("seconds_left");
   const auto& hindrance = migration.at("hindrance").get_ref<const std::string&>();
   return fmt::format(
       "{} of {} blocks moved{}{}", migration.at("moved").dump(), migration.at("of").dump(),
       left.is_number() ? fmt::format(", {} left", human_duration(left.get<double>())) : "",
       hindrance.empty() ? "" : "; they do not move: " + hindrance);
+}
+
+/// Returns why a migration does not end although every block has moved; empty if it does not fail.
+/// Errors: failed (this mount does not try again).
+Result<std::string> end_failure(const nlohmann::json& migration) {
+  if (migration.is_null()) return std::string();
+  const std::string failure = migration.value("end_failure", "");
+  if (!failure.empty() && !migration.value("end_retried", true))
+    return fail(Errc::failed, "{}", failure);
+  return failure;
 }
 
 /// What the daemon says of a migration. Errors: not_mounted, failed (it is locked).
@@ -111,6 +122,7 @@ Status await_end(const Vault& vault, const VolumeId& former) {
     return !now.config().source && now.config().volume != former;
   };
   Progress progress("moving " + directory + " (^C leaves it going on in the mount)");
+  std::string told;  // why it did not end
   for (;;) {
     const auto migration = ask_for_migration(vault);
     S3O_ASSIGN(const bool moved, has_moved());
@@ -119,7 +131,10 @@ Status await_end(const Vault& vault, const VolumeId& former) {
       return fail(Errc::not_mounted,
                   "{}: unmounted before all blocks had moved: the next mount goes on", directory);
     S3O_TRY(migration);
-    progress.update(migration->is_null() ? "" : progress_of(*migration));
+    S3O_ASSIGN(const auto failure, end_failure(*migration));
+    if (!failure.empty() && std::exchange(told, failure) != failure)
+      progress.note(fmt::format("s3oramfs: {}: {}", directory, failure));
+    progress.update(progress_of(*migration));
     std::this_thread::sleep_for(kWatchEvery);
   }
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iostream>
 #include <string_view>
+#include <utility>
 
 namespace s3oram {
 namespace {
@@ -44,6 +45,10 @@ std::string fitted(std::string text, std::size_t width) {
 
 Progress::~Progress() {
   if (line_open_) std::cerr << "\r\033[K" << std::flush;
+}
+
+void Progress::note(const std::string& line) {
+  std::cerr << (std::exchange(line_open_, false) ? "\r\033[K" : "") << line << std::endl;
 }
 
 void Progress::update(const std::string& detail) {

@@ -28,6 +28,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   /// Call it often; `detail` is shown after what is being done.
   void update(const std::string& detail = {});
+  /// Writes a line that stays.
+  void note(const std::string& line);
 
  private:
   using Time = std::chrono::steady_clock;

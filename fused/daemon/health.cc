@@ -77,6 +77,13 @@ void add_source(Problems& to, const VolumeStatus& volume) {
         "blocks cannot be read where they are, and so do not move");
 }
 
+/// Adds why a migration has not ended, although nothing needs its source any more.
+void add_end_of_migration(Problems& to, const MountState& state) {
+  if (!state.volume.migration || state.migration_end.failure.empty()) return;
+  add(to, kMigration, state.migration_end.failure);
+  to.back().warning = true;
+}
+
 void add_troubled(Problems& to, const VolumeStatus& volume) {
   Party number = 0;
   for (const auto& server : volume.servers) {
@@ -242,6 +249,7 @@ std::vector<Problem> find_problems(const MountState& state) {
                     human_duration(seconds(files.lag))),
         "writing lags");
   add_left_out(found, volume);
+  add_end_of_migration(found, state);
   return found;
 }
 

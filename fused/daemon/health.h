@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "fused/daemon/migration_watch.h"
 #include "fused/files/file_system.h"
 #include "oramcore/volume/volume.h"
 
@@ -17,6 +18,7 @@ struct MountState {
   Room room;
   std::uint32_t block_size = 0;
   std::uint64_t free_bytes = 0;  // as df shows it
+  EndOfMigration migration_end;
 };
 
 double seconds(std::chrono::milliseconds duration);

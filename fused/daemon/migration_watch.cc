@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -34,7 +35,13 @@ MigrationWatch::~MigrationWatch() {
   if (thread_.joinable()) thread_.join();
 }
 
+EndOfMigration MigrationWatch::end() const {
+  const std::lock_guard lock(end_mutex_);
+  return end_;
+}
+
 void MigrationWatch::leave_files() {
+  files_.end_backups();
   const std::lock_guard lock(files_mutex_);
   may_use_files_ = false;
 }
@@ -56,41 +63,53 @@ void MigrationWatch::look() {
   if (!std::exchange(begun_, true))
     spdlog::info("blocks move here from other servers: {} of {} are left", migration->left,
                  migration->moved + migration->left);
-  if (migration->left == 0 && std::chrono::steady_clock::now() >= next_end_) end();
+  if (migration->left == 0 && std::chrono::steady_clock::now() >= next_end_) try_end();
 }
 
-/// After a failure tries again later: each try commits.
-void MigrationWatch::end() {
+void MigrationWatch::try_end() {
   const std::lock_guard lock(files_mutex_);
   if (!may_use_files_) return;
-  const Status ended = end_now();
-  if (!ended) {
-    pause_ = std::clamp(2 * pause_, kRetryAfter, kLongestPause);
-    next_end_ = std::chrono::steady_clock::now() + pause_;
-    return tell(ended.error().message);
-  }
+  // The last backup may be at the source, and copies of its blocks are not found as such.
+  const auto backed_up = files_.back_up();
+  if (!backed_up && backed_up.error() == ECANCELED) return;  // the next mount ends the migration
+  if (!backed_up) return later(not_backed_up(backed_up.error()));
+  if (const Status ended = volume_.end_migration(); !ended)
+    return later({fmt::format("{}; it is tried again", ended.error().message)});
   spdlog::info(
       "all blocks have moved: the servers from which they came are no longer used. Delete their "
       "stores, and write a new recovery file (s3oramfs backup --keys)");
   pause_ = {};
   begun_ = false;
+  const std::lock_guard telling(end_mutex_);
+  end_ = {};
 }
 
-Status MigrationWatch::end_now() {
-  // The last backup may be at the source, and copies of its blocks are not found as such.
-  if (const auto backed_up = files_.back_up(); !backed_up)
-    return fail(Errc::failed,
-                "all blocks have moved; the migration ends once the names are backed up, which "
-                "fails: {}",
-                std::strerror(backed_up.error()));
-  const Status ended = volume_.end_migration();
-  if (ended) return {};
-  return fail(ended.error().code, "all blocks have moved, but the migration cannot end: {}",
-              ended.error().message);
+EndOfMigration MigrationWatch::not_backed_up(int error) const {
+  switch (error) {
+    case EROFS:
+      return {"it is mounted with -o ro: mount the vault again without that", false};
+    case EUCLEAN:
+      return {fmt::format("vault.db is damaged ({}): unmount, and run s3oramfs restore --force",
+                          files_.status().first_damage),
+              false};
+    case ENOSPC:
+      return {
+          "the names must be backed up first, and there is no room: delete files, or make room "
+          "at the servers; it is tried again"};
+    default:
+      return {fmt::format("the names must be backed up first, which fails: {}; it is tried again",
+                          std::strerror(error))};
+  }
 }
 
-void MigrationWatch::tell(const std::string& problem) {
-  if (std::exchange(problem_, problem) != problem) spdlog::warn("{}", problem);
+/// Each try commits, so the next one comes later, if one can succeed.
+void MigrationWatch::later(EndOfMigration end) {
+  pause_ = std::clamp(2 * pause_, kRetryAfter, kLongestPause);
+  next_end_ = std::chrono::steady_clock::now() + pause_;
+  end.failure = "all blocks have moved, but the migration does not end: " + end.failure;
+  const std::lock_guard lock(end_mutex_);
+  if (end.failure != end_.failure) spdlog::warn("{}", end.failure);
+  end_ = std::move(end);
 }
 
 }  // namespace s3oram

@@ -14,6 +14,12 @@
 
 namespace s3oram {
 
+/// Why a migration does not end although every block has moved.
+struct EndOfMigration {
+  std::string failure;  // in words, with what to do; empty if no end has failed
+  bool is_retried = true;
+};
+
 /// A thread that looks every second. Both must outlive it. The files are mounted.
 class MigrationWatch {
  public:
@@ -23,21 +29,24 @@ class MigrationWatch {
   /// Waits for a look that is under way.
   ~MigrationWatch();
   /// Uses the files no more, which are about to be closed: only opens the volume, which they may
-  /// still need. Waits for a backup of the names that is under way.
+  /// still need. Waits until a backup of the names has ended early.
   void leave_files();
+  /// What became of the last end that was tried. Any thread.
+  EndOfMigration end() const;
 
  private:
   MigrationWatch(Volume& volume, FileSystem& files) : volume_(volume), files_(files) {}
   void run();
   void look();
-  void end();
-  Status end_now();
-  void tell(const std::string& problem);
+  void try_end();
+  EndOfMigration not_backed_up(int error) const;
+  void later(EndOfMigration end);
 
   Volume& volume_;
   FileSystem& files_;
-  bool begun_ = false;                              // that a migration is under way is in the log
-  std::string problem_;                             // the last one in the log
+  bool begun_ = false;            // that a migration is under way is in the log
+  mutable std::mutex end_mutex_;  // guards end_
+  EndOfMigration end_;
   std::chrono::steady_clock::time_point next_end_;  // an end is not tried before
   std::chrono::seconds pause_{0};                   // after the next failure
   std::mutex files_mutex_;                          // held while the files are used

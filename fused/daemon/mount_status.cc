@@ -85,8 +85,8 @@ json causes_json(const MountState& state) {
 }
 
 /// Null without a migration. `links` has the volume's servers first.
-json migration_json(const VolumeStatus& volume,
-                    const std::vector<std::vector<LinkTraffic>>& links) {
+json migration_json(const MountState& state, const std::vector<std::vector<LinkTraffic>>& links) {
+  const VolumeStatus& volume = state.volume;
   if (!volume.migration) return {};
   const MigrationStatus& migration = *volume.migration;
   json servers = json::array();
@@ -103,6 +103,8 @@ json migration_json(const VolumeStatus& volume,
           {"seconds_left", left ? json(std::round(*left)) : json()},
           {"rate", migration.rate},
           {"hindrance", migration.hindrance},
+          {"end_failure", state.migration_end.failure},
+          {"end_retried", state.migration_end.is_retried},
           {"source_servers", servers}};
 }
 
@@ -142,7 +144,7 @@ json status_json(const MountIdentity& mount, const MountState& state,
             {"free_bytes", state.free_bytes},
             {"uncommitted", volume.uncommitted}}},
           {"scrub", volume.scrub ? scrub_json(*volume.scrub) : json()},
-          {"migration", migration_json(volume, links)},
+          {"migration", migration_json(state, links)},
           {"servers", servers},
           {"cache",
            {{"bytes", files.cache_bytes},

@@ -123,12 +123,12 @@ Result<KernelReferences> close_files(FileSystem& files, bool held) {
 
 /// Serves the files, and closes them. Returns what is left of a mount that is to be locked.
 Result<std::optional<LockedState>> serve_and_close(const MountCommand& command,
-                                                   const Watched& watched, Entrance& entrance,
+                                                   const Watched& watched,
+                                                   MigrationWatch& migration, Entrance& entrance,
                                                    Audience& audience) {
-  S3O_ASSIGN(const auto migration, MigrationWatch::start(watched.volume, watched.files));
   auto held = guarded([&] { return serve(command, watched, entrance, audience); });
   const bool is_held = held && *held;
-  migration->leave_files();
+  migration.leave_files();
   auto references = close_files(watched.files, is_held);
   if (is_held && !references) {
     held->reset();  // closes the device, so that nobody waits for an answer
@@ -179,9 +179,14 @@ Result<std::optional<LockedState>> open_and_serve(const MountCommand& command, V
       guarded([&] { return FileSystem::mount(volume->device(), database, options, disk); });
   const auto serve_them = [&]() -> Result<std::optional<LockedState>> {
     if (!files) return fail(advise_on_database(files.error(), command.vault));
-    const Watched watched{
-        {command.mountpoint.string(), entrance.since}, *volume, **files, metrics, height};
-    return serve_and_close(command, watched, entrance, audience);
+    S3O_ASSIGN(const auto migration, MigrationWatch::start(*volume, **files));
+    const Watched watched{{command.mountpoint.string(), entrance.since},
+                          *volume,
+                          **files,
+                          *migration,
+                          metrics,
+                          height};
+    return serve_and_close(command, watched, *migration, entrance, audience);
   };
   auto served = serve_them();
   close_volume(command, *volume, served);

@@ -8,8 +8,12 @@ MountState state_of(const Watched& watched) {
   const auto disk = watched.files.statfs();
   VolumeStatus volume = watched.volume.status();
   watched.height = volume.height;
-  return {std::move(volume), watched.files.status(), device.room(), device.block_size(),
-          disk ? disk->f_bavail * disk->f_frsize : 0};
+  return {std::move(volume),
+          watched.files.status(),
+          device.room(),
+          device.block_size(),
+          disk ? disk->f_bavail * disk->f_frsize : 0,
+          watched.migration.end()};
 }
 
 std::vector<Problem> look_at_health(const Watched& watched) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fused/daemon/health.h"
+#include "fused/daemon/migration_watch.h"
 #include "fused/daemon/mount_status.h"
 #include "fused/files/file_system.h"
 #include "oramcore/base/metrics.h"
@@ -19,6 +20,7 @@ struct Watched {
   MountIdentity identity;
   Volume& volume;
   FileSystem& files;
+  const MigrationWatch& migration;
   Metrics& metrics;
   std::atomic<unsigned>& height;  // of the tree when it was last looked at
 };

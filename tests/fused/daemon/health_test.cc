@@ -286,6 +286,20 @@ TEST(Health, AServerThatIsLeftOutIsAWarning) {
   EXPECT_EQ(problems(state).size(), 1u);
 }
 
+// All blocks are where they belong, so everything goes on; but somebody has to do something.
+TEST(Health, AMigrationThatDoesNotEndIsAWarning) {
+  MountState state = sound();
+  state.migration_end = {"all blocks have moved, but the migration does not end: why", false};
+  EXPECT_TRUE(find_problems(state).empty()) << "it has ended since";
+  state.volume.migration = std::make_shared<MigrationStatus>();
+  EXPECT_TRUE(problems(state).empty());
+  EXPECT_EQ(warnings(state), std::vector<std::string>{state.migration_end.failure});
+  const auto json = status_json({"/mnt", 1}, state, {{}, {}, {}});
+  EXPECT_EQ(json["health"]["causes"][0]["kind"], "migration");
+  EXPECT_EQ(json["migration"]["end_failure"], state.migration_end.failure);
+  EXPECT_EQ(json["migration"]["end_retried"], false);
+}
+
 TEST(Health, IsLoggedOnceWhenItBeginsAndOnceWhenItEnds) {
   HealthLog log;
   MountState state = sound();
