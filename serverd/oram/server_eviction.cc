@@ -29,18 +29,6 @@ Task<Result<Bytes>> ServerEviction::reserve(ReserveRequest request, Payload&) {
   co_return done();
 }
 
-Result<Bytes> ServerEviction::room() {
-  if (!state_.bucket_store)
-    return fail(Errc::wrong_volume, "server {} holds no volume", state_.self);
-  const std::uint64_t possible = state_.bucket_store->possible_bucket_versions();
-  unsigned height = state_.control.height();
-  // While the ballast is given up, the disk counts as full: room goes to the ballast first.
-  if (state_.control.find_ballast())
-    while (height < kMaxHeight && state_.control.bucket_versions_needed(height + 1) <= possible)
-      ++height;
-  return encode(RoomAnswer{static_cast<std::uint8_t>(height)});
-}
-
 Status ServerEviction::reserve_bucket_versions(unsigned height) {
   if (!rule_holds(Rule::reserve_space)) return {};
   S3O_TRY(state_.bucket_store->reserve(state_.control.bucket_versions_needed(height)));

@@ -20,7 +20,6 @@ class ServerEviction {
   ServerEviction(ServerState& state, ServerRetrieval& retrieval)
       : state_(state), retrieval_(retrieval) {}
 
-  Result<Bytes> room();
   Task<Result<Bytes>> reserve(ReserveRequest request, Payload&);
   /// Takes room on the disk for a tree of this height.
   Status reserve_bucket_versions(unsigned height);

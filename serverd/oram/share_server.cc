@@ -13,6 +13,7 @@
 #include "oramcore/base/rules.h"
 #include "oramcore/protocol/message_bounds.h"
 #include "oramcore/protocol/store_size.h"
+#include "serverd/oram/room_report.h"
 #include "serverd/oram/server.h"
 
 namespace s3oram {
@@ -109,7 +110,7 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
     case MessageType::measure:
       co_return co_await lines_.measure(std::move(request));
     case MessageType::room:
-      co_return eviction_.room();
+      co_return room_report(state_);
     case MessageType::survey:
       co_return decoded<SurveyRequest>(request, &Server::survey);
     case MessageType::labels:

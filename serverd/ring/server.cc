@@ -10,6 +10,7 @@
 #include "oramcore/base/disk_room.h"
 #include "oramcore/base/rules.h"
 #include "oramcore/protocol/store_size.h"
+#include "serverd/oram/room_report.h"
 
 namespace s3oram::ring {
 
@@ -111,7 +112,7 @@ Task<Result<Bytes>> Server::dispatch(MessageType type, Payload request) {
     case MessageType::probe:
       co_return lines_.probe(kClient, request);
     case MessageType::room:
-      co_return room();
+      co_return room_report(state_);
     case MessageType::survey:
       co_return decoded<SurveyRequest>(request, &Server::survey);
     case MessageType::fits:
@@ -152,17 +153,6 @@ Task<Result<Bytes>> Server::dispatch(MessageType type, Payload request) {
 Result<Bytes> Server::traffic() const {
   const Traffic counted = state_.transport.traffic(kClient);
   return encode(TrafficAnswer{{{kClient, counted.bytes_sent, counted.bytes_received}}});
-}
-
-Result<Bytes> Server::room() {
-  if (!state_.bucket_store)
-    return fail(Errc::wrong_volume, "server {} holds no volume", state_.self);
-  const std::uint64_t possible = state_.bucket_store->possible_bucket_versions();
-  unsigned height = state_.control.height();
-  if (state_.control.find_ballast())
-    while (height < kMaxHeight && state_.control.bucket_versions_needed(height + 1) <= possible)
-      ++height;
-  return encode(RoomAnswer{static_cast<std::uint8_t>(height)});
 }
 
 Status Server::check_volume(const VolumeId& volume) const {

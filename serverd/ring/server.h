@@ -67,7 +67,6 @@ class Server final : public ShareServer {
 
   Result<Bytes> hello() { return encode(HelloAnswer{state_.self, state_.control.volume()}); }
   Result<Bytes> traffic() const;
-  Result<Bytes> room();
   Result<Bytes> survey(const SurveyRequest& request);
 
   // The volume.

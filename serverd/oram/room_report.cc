@@ -1,0 +1,17 @@
+// Finds out how high the tree can grow.
+#include "serverd/oram/room_report.h"
+
+namespace s3oram {
+
+Result<Bytes> room_report(ServerState& state) {
+  if (!state.bucket_store) return fail(Errc::wrong_volume, "server {} holds no volume", state.self);
+  const std::uint64_t possible = state.bucket_store->possible_bucket_versions();
+  unsigned height = state.control.height();
+  // While the ballast is given up, the disk counts as full: room goes to the ballast first.
+  if (state.control.find_ballast())
+    while (height < kMaxHeight && state.control.bucket_versions_needed(height + 1) <= possible)
+      ++height;
+  return encode(RoomAnswer{static_cast<std::uint8_t>(height)});
+}
+
+}  // namespace s3oram
