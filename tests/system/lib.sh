@@ -40,6 +40,13 @@ expect() {
   [[ $said == *"$2"* ]] || fail "no word of \"$2\" from: ${*:3}"$'\n'"$said"
 }
 
+# ended PID CODE...: waits for a command in the background, which ends with one of these codes.
+ended() {
+  local code=0
+  wait "$1" || code=$?
+  [[ " ${*:2} " == *" $code "* ]] || fail "process $1 ended with $code, none of ${*:2}"
+}
+
 daemon_of() { s3oramfs status --json "$1" | grep -o '"pid": [0-9]*' | tr -dc 0-9; }
 # The status of $vault has these words.
 status_says() { s3oramfs status "$vault" | grep -qF "$1"; }

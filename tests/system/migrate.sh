@@ -9,7 +9,7 @@ need_fuse
 RANDOM=$SEED
 step "seed $SEED"
 
-vault=$work/vault mount=$work/mount
+vault=$work/vault mount=$work/mount busy=
 mkdir "$mount"
 written() { snapshot "$mount/tree" > "$work/written"; }
 intact() {
@@ -27,6 +27,9 @@ has_moved() {
 # Kills the daemon, and mounts the vault again, in which everything synced must be.
 kill_and_mount() {
   kill -9 "$daemon"
+  # Whoever is busy would go on in the directory below.
+  [[ -z $busy ]] || wait "$busy" || fail "a file had other content: $(< "$work/busy.log")"
+  busy=
   umount -l "$mount"
   s3oramfs mount "$vault" "$mount"
   daemon=$(daemon_of "$vault")
@@ -71,7 +74,7 @@ begin > "$work/migrate.log" 2>&1 &
 command=$!
 wait_until "vault.json names the new servers" moving
 kill_and_mount "after a kill at the beginning"
-wait "$command" || true
+ended "$command" 0 1 # 1: the daemon ended before it had answered
 moving || fail "it does not move any more"
 
 step "on the way"
@@ -87,7 +90,6 @@ written
 sync_files
 touch "$work/killed"
 kill_and_mount "after a kill on the way"
-wait "$busy" || fail "a file had other content: $(< "$work/busy.log")"
 s3oramfs umount "$mount"
 s3oramfs fsck "$vault" > "$work/fsck.log" || fail "$(< "$work/fsck.log")"
 expect 23 "is not mounted" s3oramfs migrate "$vault"
@@ -101,7 +103,7 @@ command=$!
 wait_until "vault.json names the new servers alone" not_moving
 kill_and_mount "after a kill at the end"
 cmp "$work/rest" "$mount/rest" || fail "what only the copies have read is not intact"
-wait "$command" || true
+wait "$command" || fail "migrate does not see the end: $(< "$work/migrate.log")"
 [[ ! -e $vault/servers && ! -e $vault/next && ! -e $vault/top.cache && ! -e $vault/source/vault.db && -e $vault/source/servers/1 ]] ||
   fail "files: $(ls "$vault" "$vault/source")"
 s3oramfs status --check "$vault"
