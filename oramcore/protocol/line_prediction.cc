@@ -13,6 +13,8 @@ namespace s3oram {
 namespace {
 
 constexpr double kPhoto = 3e6;
+// A query goes to the servers, and so does a root write; each goes on to another server.
+constexpr double kRoundTrips = 4;
 
 double seconds(double bytes, double rate) { return rate > 0 ? bytes / rate : 0; }
 
@@ -25,10 +27,11 @@ bool read_rate(std::string_view text, double& rate) {
 }
 
 /// 1 Gbit/s: the machines are then slower than the line.
-constexpr double kFast = 1000 * kMegabit;
+constexpr double kFast = 1000 * kMegabit, kAsFastAsAny = 1e12;
 
-double slow_or_nothing(const std::optional<double>& rate) {
-  return rate && *rate < kFast ? *rate : 0;
+double rate_of(const std::optional<double>& measured) {
+  const double rate = measured.value_or(0);
+  return rate < kFast ? rate : kAsFastAsAny;
 }
 
 std::string megabits(double rate) {
@@ -53,9 +56,9 @@ std::string words_of_between(double rate) {
 }  // namespace
 
 Lines lines_of(const MeasuredLines& measured) {
-  return {.up = slow_or_nothing(measured.up),
-          .down = slow_or_nothing(measured.down),
-          .between = slow_or_nothing(measured.between),
+  return {.up = rate_of(measured.up),
+          .down = rate_of(measured.down),
+          .between = rate_of(measured.between),
           .round_trip = measured.round_trip};
 }
 
@@ -93,26 +96,32 @@ double seconds_between_accesses(const AccessTraffic& traffic, const Lines& lines
   // The servers share what they send together equally, each over its own line.
   const double each = traffic.servers > 0 ? traffic.between / traffic.servers : 0;
   return std::max({seconds(traffic.up, lines.up), seconds(traffic.down, lines.down),
-                   seconds(each, lines.between)});
+                   seconds(each, lines.between), traffic.computing});
 }
 
 LinePrediction predict(const AccessTraffic& traffic, const Lines& lines) {
   const auto block = static_cast<double>(traffic.block);
   const double accesses = std::ceil(kPhoto / block);
   const double each = seconds_between_accesses(traffic, lines);
-  // Evictions may come later.
-  const double first =
-      std::max(seconds(traffic.first_up, lines.up), seconds(traffic.first_down, lines.down));
-  return {.photo_seconds = accesses * first,
-          .bytes_per_second = each > 0 ? block / each : 0,
+  const double first = std::max({seconds(traffic.first_up, lines.up),
+                                 seconds(traffic.first_down, lines.down), traffic.first_computing});
+  double photo = accesses * first;
+  // The root has room for the accesses of two evictions. In the mean half of the first group is
+  // taken before; what is more than the rest waits for evictions.
+  const double every = traffic.evict_every, late = accesses - 1.5 * every;
+  if (every > 0 && late > 0)
+    photo = std::max(photo, 0.5 * every * first + std::ceil(late / every) * every * each);
+  const bool is_known = lines.up > 0 && lines.down > 0, is_any = is_known || lines.between > 0;
+  return {.photo_seconds = is_known ? photo + kRoundTrips * lines.round_trip : 0,
+          .bytes_per_second = is_any && each > 0 ? block / each : 0,
           .between_per_byte = traffic.between / block};
 }
 
 std::string to_text(const LinePrediction& prediction) {
   std::string text;
   if (prediction.photo_seconds > 0)
-    text = fmt::format("On this line a photo of 3 MB is safe after about {:.1f} s.\n",
-                       prediction.photo_seconds);
+    text = fmt::format("On this line a photo of 3 MB is safe after about {:.{}f} s.\n",
+                       prediction.photo_seconds, prediction.photo_seconds < 1 ? 2 : 1);
   if (prediction.bytes_per_second > 0)
     text += fmt::format("Over these lines a large file is written at about {}/s.\n",
                         human_size(static_cast<std::uint64_t>(prediction.bytes_per_second)));

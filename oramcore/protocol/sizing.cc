@@ -38,14 +38,12 @@ std::vector<Pair> candidates(Evictor evictor) {
   return pairs;
 }
 
-double seconds(const VolumeParams& params, unsigned height, bool local, const Lines& lines) {
-  const AccessCost cost = access_cost(params, height);
+/// The time of an access at a machine: all that is done for it, one thing after the other.
+double computing(const VolumeParams& params, const AccessCost& cost, bool local) {
   const double servers = params.scheme.servers;
-  const double computing = kEvicting / params.evict_every +
-                           params.slot_size() * (servers * cost.read / kReading +
-                                                 cost.sent / (local ? kSendingNear : kSendingFar) +
-                                                 (local ? servers : 1) * cost.written / kWriting);
-  return std::max(computing, seconds_between_accesses(access_traffic(params, height), lines));
+  return params.slot_size() *
+         (servers * cost.read / kReading + cost.sent / (local ? kSendingNear : kSendingFar) +
+          (local ? servers : 1) * cost.written / kWriting);
 }
 
 Status set_pair(const Wishes& wishes, Pair pair, VolumeParams& params) {
@@ -75,11 +73,18 @@ Status set_pair(const Wishes& wishes, Pair pair, VolumeParams& params) {
   return {};
 }
 
-/// A choice, and the time of an access with it.
+/// A choice, and the time of an access with it: over the lines, and at the machines alone.
 struct Fit {
   VolumeParams params;
-  double seconds;
+  double seconds, computing;
 };
+
+Fit fit(const VolumeParams& params, unsigned height, bool local, const Lines& lines) {
+  const double alone =
+      kEvicting / params.evict_every + computing(params, access_cost(params, height), local);
+  const double over_lines = seconds_between_accesses(access_traffic(params, height), lines);
+  return {params, local ? alone : std::max(alone, over_lines), alone};
+}
 
 // ---- what was chosen, and why: a line each -----------------------------------------------------
 
@@ -88,7 +93,7 @@ std::string pair_reason(const Wishes& wishes, const std::vector<Fit>& fits,
   std::string reason = "as asked";
   if (!wishes.bucket_size || !wishes.evict_every) {
     std::string others;
-    for (const auto& [params, seconds] : fits) {
+    for (const auto& [params, seconds, alone] : fits) {
       if (params == best)
         reason = fmt::format("an access takes about {:.1f} ms then", seconds * 1e3);
       else
@@ -175,13 +180,24 @@ AccessTraffic access_traffic(const VolumeParams& params, unsigned height) {
   const bool apart = params.privacy == Privacy::information_theoretic;
   const unsigned every = params.maintain_every();
   const double more = every > 0 ? 1 + 1.0 / every : 1;  // turns for maintenance
+  const AccessCost cost = access_cost(params, height);
+  // Masked products, and a share that is relayed.
+  const double summed =
+      params.is_mirror() || apart ? 0 : static_cast<double>(params.scheme.quorum());
+  // What evictions do not need.
+  const double first_sent =
+      params.is_mirror() ? params.scheme.servers + params.workers() - 2.0 : summed;
   AccessTraffic traffic{.block = params.block_size,
                         .up = slot * (apart ? params.scheme.servers : 1),
                         .down = slot * (apart ? static_cast<double>(params.scheme.quorum()) : 1),
-                        .between = more * slot * access_cost(params, height).sent,
-                        .servers = params.scheme.servers};
+                        .between = more * slot * (cost.sent + summed),
+                        .servers = params.scheme.servers,
+                        .evict_every = params.evict_every};
   traffic.first_up = traffic.up;
   traffic.first_down = traffic.down;
+  traffic.computing = kEvicting / params.evict_every + computing(params, cost, false);
+  traffic.first_computing =
+      computing(params, {.read = cost.read, .sent = first_sent, .written = 1}, false);
   traffic.up *= more;
   traffic.down *= more;
   return traffic;
@@ -254,13 +270,14 @@ Result<Choice> choose_params(const Wishes& wishes) {
   for (const Pair pair : candidates(params.evictor)) {
     VolumeParams tried = params;
     if (Status set = set_pair(wishes, pair, tried); set)
-      fits.push_back({tried, seconds(tried, height_for(blocks, tried.evict_every), wishes.local,
-                                     wishes.lines)});
+      fits.push_back(fit(tried, height_for(blocks, tried.evict_every), wishes.local, wishes.lines));
     else if (!unfit)
       unfit = std::move(set).error();
   }
   if (fits.empty()) return fail(std::move(*unfit));
-  const VolumeParams best = std::ranges::min_element(fits, {}, &Fit::seconds)->params;
+  // Where a line decides alone, machines have as little to do as they can.
+  const auto cost = [](const Fit& each) { return std::pair(each.seconds, each.computing); };
+  const VolumeParams best = std::ranges::min_element(fits, {}, cost)->params;
   S3O_TRY(check_params(best));
   return Choice{best, scheme_reason(best) + size_reason(wishes, best, blocks) +
                           pair_reason(wishes, fits, best) + evictor_reason(wishes, best) +

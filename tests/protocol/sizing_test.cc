@@ -68,6 +68,13 @@ TEST(Choose, TheLinesDecideIfTheyAreSlow) {
   expect_words(why(wishes), "a photo of 3 MB is safe after about");
 }
 
+TEST(Choose, WhereALineDecidesAloneMachinesHaveAsLittleToDoAsTheyCan) {
+  Wishes wishes{.kind = SchemeKind::mirror, .scheme = {1, 2}};
+  const VolumeParams fast = chosen(wishes);
+  wishes.lines = {.up = 1e5, .down = 1e6, .between = 1e12};
+  EXPECT_EQ(chosen(wishes), fast);
+}
+
 TEST(Choose, TheEvictorFollowsFromServersAndPrivacy) {
   EXPECT_EQ(chosen({.scheme = {1, 3}}).evictor, Evictor::shuffle);
   EXPECT_EQ(chosen({.scheme = {2, 5}}).evictor, Evictor::matrix);
