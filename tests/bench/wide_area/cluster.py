@@ -23,13 +23,17 @@ def _say(*command):
 
 class Cluster:
     """Use as a context manager: at its end no process is left. The links are open (neither delayed
-    nor limited) until shape(). Without rates there is no relay: processes connect directly."""
+    nor limited) until shape(), or, if init `measures` them, from the beginning. Without rates there
+    is no relay: processes connect directly. `said` is what init has said."""
 
-    def __init__(self, programs, directory, rates, init_options, numbers=network.SERVERS):
+    def __init__(
+        self, programs, directory, rates, init_options, numbers=network.SERVERS, measures=False
+    ):
         self.programs = pathlib.Path(programs)
         self.directory = pathlib.Path(directory)
         self.vault = self.directory / "vault"
         self.numbers = numbers
+        self.measures = measures
         self.servers, self.relay = {}, None
         try:
             self._start(rates, init_options)
@@ -60,7 +64,8 @@ class Cluster:
         port = targets
         if rates:
             self.relay = network.Relay(self.programs / "wan_relay", rates, targets)
-            self.relay.command("open")
+            if not self.measures:
+                self.relay.command("open")
             port = self.relay.port
         for server in all_servers:
             way = {s: port[f"{server}-{s}"] if s != server else listen[s] for s in keys}
@@ -69,7 +74,9 @@ class Cluster:
                 _say(serverd, "peers", "--store", self.store(server), *peers)
             self._start_server(serverd, server, listen[server])
         where = [f"--server=127.0.0.1:{port[f'user-{s}']},{keys[s]}" for s in keys]
-        self._make_vault(serverd, [*where, *init_options])
+        if not self.measures:  # so that what is measured does not choose other numbers now and then
+            where += ["--line=10000/10000", "--between=10000"]
+        self.said = self._make_vault(serverd, [*where, *init_options])
 
     def _start_server(self, serverd, server, port):
         ready, report = os.pipe()
@@ -88,7 +95,7 @@ class Cluster:
                 raise RuntimeError((self.directory / f"server-{server}.log").read_text())
 
     def _make_vault(self, serverd, options):
-        """init waits until the servers admit the key that it shows."""
+        """init waits until the servers admit the key that it shows. Gives what it says."""
         command = [self.programs / "s3oramfs", "init", "--no-passphrase", "--wait", str(PATIENCE)]
         log = self.directory / "init.log"
         with open(log, "wb") as out:
@@ -115,6 +122,7 @@ class Cluster:
                 making.wait()
         if making.returncode != 0:
             raise RuntimeError(f"s3oramfs init: {log.read_text()}")
+        return log.read_text()
 
     def close(self):
         for process in self.servers.values():
