@@ -52,6 +52,9 @@ enum class Rule {
   fresh_shares,       // a slot that is healed gets fresh shares at every server
   // ring
   residents_first,     // an eviction places what lies at the server before what lies in the top
+  oldest_first,        // an eviction places the oldest blocks of the top first
+  own_order,           // each version of a bucket has an order of points of its own
+  asked_points,        // a rebuild counts as used what the server says was asked for
   fresh_points,        // no two accesses ask for one point of a bucket version
   verified_answers,    // an answer that does not fit its rows' tags is not used
   parity_row,          // a row that fails its checksum is rebuilt from the others
@@ -99,6 +102,9 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Rule::cou
     "zero-answers",
     "fresh-shares",
     "residents-first",
+    "oldest-first",
+    "own-order",
+    "asked-points",
     "fresh-points",
     "verified-answers",
     "parity-row",

@@ -20,6 +20,7 @@ EvictionPlan plan_eviction(const EvictionPath& path) {
   for (const auto& bucket : path.residents) order.insert(order.end(), bucket.begin(), bucket.end());
   const auto residents = static_cast<std::ptrdiff_t>(order.size());
   order.insert(order.end(), path.top.begin(), path.top.end());
+  if (!rule_holds(Rule::oldest_first)) std::reverse(order.begin() + residents, order.end());
   const auto end = rule_holds(Rule::residents_first) ? order.begin() + residents : order.end();
   std::stable_sort(order.begin(), end,
                    [&](const Candidate& a, const Candidate& b) { return depth(a) > depth(b); });

@@ -2,11 +2,13 @@
 #include "oramcore/schemes/ring/client/points.h"
 
 #include "oramcore/base/codec.h"
+#include "oramcore/base/rules.h"
 
 namespace s3oram::ring {
 namespace {
 
 Permutation drawn(const Seed& key, BucketIndex bucket, VersionStamp stamp) {
+  if (!rule_holds(Rule::own_order)) stamp = 0;
   Writer context;
   context(as_bytes("ring points"), bucket, stamp);
   Prg prg(key, context.take());

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "oramcore/base/rules.h"
+
 namespace s3oram::ring {
 
 RingRebuild::RingRebuild(const ClientEnvironment& environment, const VolumeId& volume,
@@ -213,6 +215,11 @@ void RingRebuild::count_touches(const HeldVersion& version) {
   asked_[version.bucket] = version.asked;
   if (believed_ == Asked::everything) {
     held_[version.bucket] = {version.stamp, params_.most_touches()};
+    return;
+  }
+  if (!rule_holds(Rule::asked_points)) {
+    asked_[version.bucket] = {};
+    held_[version.bucket] = {version.stamp, 0};
     return;
   }
   const Points points = codec_.points(version.bucket, version.stamp);
