@@ -96,7 +96,7 @@ Status run_backup(const Args& args) {
   S3O_TRY(become_owner(name, prepare_writing));
   S3O_ASSIGN(auto vault, find_vault(name));
   S3O_TRY(write_keys(vault, keys, sheet));
-  const Status backed_up = back_up(vault);
+  Status backed_up = back_up(vault);
   if (backed_up || backed_up.error().code != Errc::not_mounted) return backed_up;
   if (!keys.file.empty() || !sheet.file.empty()) return {};
   return fail(Errc::not_mounted, "{}: not mounted, and every unmount backs its names up",

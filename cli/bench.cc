@@ -33,7 +33,8 @@ Status measure(const std::vector<std::string>& targets, const BenchOptions& opti
                 << "memory what was written: reads will seem faster than they are\n";
     const auto before = static_cast<double>(i);
     auto found = measure_place(*places[i], options, [&](double done, const std::string& doing) {
-      bar.show((before + done) / all, targets.size() > 1 ? target + ": " + doing : doing);
+      bar.show((before + done) / all,
+               targets.size() > 1 ? fmt::format("{}: {}", target, doing) : doing);
     });
     if (!found) return fail(found.error().code, "{}: {}", target, found.error().message);
     columns.push_back({target, places[i]->filesystem(), std::move(*found)});
@@ -72,7 +73,7 @@ Status run_bench(const Args& args) {
   if (!picture.empty()) S3O_TRY(check_picture(picture));
 
   std::vector<BenchColumn> columns;
-  const Status measured = measure(targets, options, columns);
+  Status measured = measure(targets, options, columns);
   if (columns.empty()) return measured;
   if (as_json)
     std::cout << json_text(bench_json(columns, options)) << "\n";

@@ -110,8 +110,8 @@ Status open_with_credential(const CredentialOptions& options, const Vault& vault
 Result<OpenedVault> unlock_vault(const CredentialOptions& options, const Vault& vault) {
   std::optional<OpenedVault> opened;
   S3O_TRY(open_with_credential(options, vault, [&](const Credential& credential) -> Status {
-    S3O_ASSIGN(auto keys, vault.unlock(credential));
-    opened.emplace(OpenedVault{credential, std::move(keys)});
+    S3O_ASSIGN(const auto keys, vault.unlock(credential));
+    opened.emplace(OpenedVault{credential, keys});
     return {};
   }));
   return std::move(*opened);

@@ -64,7 +64,7 @@ class NewCredential {
  public:
   static Result<NewCredential> make(CredentialOptions& options);
   /// One that exists; there is nothing to undo.
-  explicit NewCredential(Credential existing) : credential_(std::move(existing)) {}
+  explicit NewCredential(const Credential& existing) : credential_(existing) {}
   const Credential& get() const { return credential_; }
   /// Removes the key file, if it was made here; for an init that failed.
   Status undo();

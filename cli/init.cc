@@ -278,7 +278,7 @@ class Unfinished {
                   "or remove it",
                   options.vault.string());
     S3O_ASSIGN(auto opened, unlock_vault(options.credential, *found));
-    return Unfinished{std::move(*found), NewCredential(std::move(opened.credential))};
+    return Unfinished{std::move(*found), NewCredential(opened.credential)};
   }
 
   bool made_directory_ = false;

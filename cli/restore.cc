@@ -155,8 +155,7 @@ Status keep_former(const Vault& vault, Disk& disk) {
   const fs::path path = vault.database(), log = log_of(path);
   if (!fs::exists(path)) return {};
   // Not the log of a damaged one: then that is kept too.
-  if (const Status folded = fold_log(path, disk);
-      !folded && folded.error().code != Errc::damaged_vault)
+  if (Status folded = fold_log(path, disk); !folded && folded.error().code != Errc::damaged_vault)
     return folded;
   const fs::path aside = free_path(path.string() + ".before-restore");
   S3O_TRY(keep(path, aside));

@@ -34,7 +34,7 @@ std::string state_of(const nlohmann::json& status, std::size_t server) {
   const auto& servers = status.at("servers");
   if (server >= servers.size()) return "";
   const auto& it = servers.at(server);
-  const std::string place = it.value("place", "in step");
+  std::string place = it.value("place", "in step");
   if (place != "in step") return place;
   return it.value("answering", true) ? "answers" : "does not answer";
 }

@@ -92,7 +92,7 @@ Status make_file(const Path& file, const std::string& text) {
   std::error_code error;
   fs::create_directories(file.parent_path(), error);
   if (error) return fail(Errc::failed, "{}: {}", file.parent_path().string(), error.message());
-  const Status made = create_durably(file, as_bytes(text), FileOwner::of_directory);
+  Status made = create_durably(file, as_bytes(text), FileOwner::of_directory);
   if (!made && made.error().code != Errc::exists) return made;
   fs::permissions(file, fs::perms::group_read | fs::perms::others_read, fs::perm_options::add,
                   error);

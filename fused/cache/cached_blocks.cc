@@ -38,13 +38,15 @@ void CachedBlocks::account(const Handle& block) {
                : block->dirty                             ? &dirty_
                                                           : &clean_;
   if (list == block->list) return;
-  const Handle keep = block;  // `block` may be the list's own
+  // `block` may be the list's own. NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
+  const Handle keep = block;
   if (keep->list) keep->list->erase(keep->place);
   if (list) keep->place = list->insert(list->end(), keep);
   keep->list = list;
 }
 
 void CachedBlocks::cut_off(const Handle& block) {
+  // `block` may be the node's own. NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const Handle keep = block;
   Node& node = *keep->node;
   node.unflushed -= keep->counted_unflushed;

@@ -138,7 +138,7 @@ nlohmann::json LockedMount::status() const {
 Status LockedMount::unlock(const std::string& words) {
   auto credential = credential_of(words);
   if (!credential) return fail(Errc::bad_request, "unlock: no credential");
-  const auto mine = std::make_shared<Attempt>(std::move(*credential));
+  const auto mine = std::make_shared<Attempt>(*credential);
   {
     const std::lock_guard lock(mutex_);
     if (ended_) return fail(Errc::not_mounted, "{} is being unmounted", state_.mountpoint);

@@ -24,7 +24,7 @@ class LockedMount {
   /// Somebody who tries to unlock it, and waits for the answer.
   class Attempt {
    public:
-    explicit Attempt(Credential credential) : credential_(std::move(credential)) {}
+    explicit Attempt(const Credential& credential) : credential_(credential) {}
     const Credential& credential() const { return credential_; }
     /// The first answer counts.
     void answer(Status outcome);

@@ -56,6 +56,7 @@ class FuseLoop {
 
  private:
   struct Worker {
+    explicit Worker(FuseLoop& served) : loop(served) {}
     FuseLoop& loop;
     std::binary_semaphore called{0};  // released to make it the leader
     bool leads = false;               // used by its own thread alone

@@ -150,7 +150,7 @@ void FuseMount::look_names_up() const {
 }
 
 Status FuseMount::wait() {
-  const Status outcome = loop_->wait();
+  Status outcome = loop_->wait();
   stop_waiting();
   ended_ = true;
   ended_.notify_all();

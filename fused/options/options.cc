@@ -263,7 +263,7 @@ Result<MountWords> split_mount_words(const std::vector<std::string>& args) {
     if (option->get_items_expected_max() == 0) words.options.push_back(name);
     if (option->get_items_expected_max() == 0) continue;
     for (const std::string& value : option->results()) {
-      if (is_long) words.options.push_back(name + "=" + value);
+      if (is_long) words.options.push_back(fmt::format("{}={}", name, value));
       if (!is_long) words.options.insert(words.options.end(), {name, value});
     }
   }

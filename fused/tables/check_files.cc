@@ -28,7 +28,7 @@ std::string CheckModel::path(const DentryKey& key) const {
     const auto found = inodes.find(ino);
     if (found == inodes.end() || !found->second.name || steps > inodes.size())
       return fmt::format("inode {}{}", ino, text);
-    text = "/" + shown(found->second.name->name) + text;
+    text = fmt::format("/{}{}", shown(found->second.name->name), text);
     ino = found->second.name->parent;
   }
   return text;

@@ -89,7 +89,7 @@ std::function<Status(Database&)> Metadata::begin_commit(std::optional<Ino> reser
       S3O_TRY(database.execute(
           fmt::format("INSERT INTO fs_state (name, value) VALUES ('format', {})", kFormat)));
     }
-    const Status applied = apply(database);
+    Status applied = apply(database);
     if (applied || applied.error().code != Errc::damaged_vault) return applied;
     // A damaged row and its index contradict each other. The indices are made again from the rows,
     // so that all other changes need not wait for fsck.

@@ -143,8 +143,8 @@ bool is_same_file(const fs::path& one, const fs::path& other) {
 
 /// Renames what belongs to the one or the other volume, each if that has not been done.
 Status exchange_files(const Vault& vault) {
-  const fs::path here = vault.directory(), next = vault.next_directory(),
-                 source = vault.source_directory();
+  const fs::path& here = vault.directory();
+  const fs::path next = vault.next_directory(), source = vault.source_directory();
   if (is_there(next / kTopCache))
     S3O_TRY(move_to(next / kTopCache, here / kTopCache));
   else if (!vault.config().params.is_ring() || is_same_file(here / kTopCache, source / kTopCache))

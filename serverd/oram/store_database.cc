@@ -105,7 +105,7 @@ Status Control::load_again() {
     tables_ = std::move(tables);
   };
   forget();
-  const Status loaded = load();
+  Status loaded = load();
   if (!loaded) forget();  // without a volume in memory, the failed request can be repeated
   return loaded;
 }
