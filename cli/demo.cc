@@ -205,7 +205,7 @@ std::vector<std::string> before(SchemeKind kind) {
       kind == SchemeKind::ring ? "this one" : "server 1")};
 }
 
-const std::vector<std::string> kAfter{
+const std::vector<std::string> kAfterDemo{
     "\"Are two of the three alike?\" asks how probable it is that two samples as different as "
     "these come from one and the same source (the chi-square test, over 64 equal parts of all "
     "places). Of the three pairs the least probability is shown. Near 0, a server can tell the "
@@ -219,7 +219,7 @@ const std::vector<std::string> kAfter{
     "and makes no access."};
 
 std::vector<std::string> after(SchemeKind kind) {
-  std::vector<std::string> paragraphs = kAfter;
+  std::vector<std::string> paragraphs = kAfterDemo;
   paragraphs.push_back(
       kind == SchemeKind::ring
           ? "The server also sees which of 256 points of each bucket on the path is asked for: "

@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kChange = 20s;  // for the daemon to begin again
-constexpr auto kLookAgain = 20ms;
+constexpr auto kAskAgain = 20ms;
 
 /// Waits until the daemon says that the mount is locked, or that it is not. It answers nobody while
 /// it changes.
@@ -38,7 +38,7 @@ Status await_state(const Vault& vault, bool locked) {
       return fail(Errc::unreachable, "{}: its daemon does not become {} (see {})",
                   vault.directory().string(), locked ? "locked" : "unlocked",
                   (vault.run_directory() / "fused.log").string());
-    std::this_thread::sleep_for(kLookAgain);
+    std::this_thread::sleep_for(kAskAgain);
   }
 }
 

@@ -23,7 +23,7 @@ namespace {
 // server serves already.
 constexpr std::chrono::seconds kGrace{3};
 
-Bytes done() { return Bytes(Rpc::kHeaderSize); }
+Bytes accepted() { return Bytes(Rpc::kHeaderSize); }
 
 /// The servers of a request, if they are a volume's to which this server belongs.
 Result<std::vector<PeerAddress>> servers_of(const PeersRequest& request,
@@ -93,7 +93,7 @@ class Waiting {
     reader(told);
     if (!reader.complete()) co_return fail(Errc::bad_request, "malformed request");
     if (!joined_) S3O_CO_TRY(keep(told));
-    co_return done();
+    co_return accepted();
   }
 
   /// From now on another start does not wait any more.

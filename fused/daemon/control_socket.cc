@@ -26,7 +26,7 @@ namespace {
 constexpr std::size_t kLongestRequest = 1024;
 constexpr std::size_t kLongestUnlock = (2 << 20) + 1024;  // with a key file of 1 MiB
 constexpr std::chrono::seconds kPatience{5};              // to send the line, and to read an answer
-constexpr int kPause = 100;                               // ms, after a failed accept
+constexpr int kAcceptPause = 100;                         // ms, after a failed accept
 constexpr int kBacklog = 8;
 constexpr std::size_t kReady = 4, kMost = 32;  // threads that answer
 constexpr const char* kTooMany = "the daemon answers as many questions as it can: ask again later";
@@ -163,7 +163,7 @@ void ControlSocket::listen() {
     if (wake[1].revents != 0) return;
     Descriptor connection(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (connection.get() < 0) {  // perhaps too many open files: pause before the next try
-      ::poll(&wake[1], 1, kPause);
+      ::poll(&wake[1], 1, kAcceptPause);
       continue;
     }
     limit_sending(connection.get());

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kSecond = 1'000'000'000;  // ns
+constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 
 double in_tenths(double value) { return std::round(value * 10) / 10; }
 
@@ -161,7 +161,7 @@ json status_json(const MountIdentity& mount, const MountState& state,
             {"lag_seconds", in_tenths(seconds(files.lag))}}},
           {"backup",
            {{"exists", files.backup.exists},
-            {"time", files.backup.time / kSecond},
+            {"time", files.backup.time / kNsPerSecond},
             {"current", files.backup.current},
             {"hindered", files.damage > 0},
             {"blocks", files.backup.blocks},
@@ -248,7 +248,7 @@ void gauge_files(const FileSystemStatus& files, Metrics& metrics) {
   set("s3oramfs_lost_blocks", "Blocks that files name and vault.db has no place for.",
       files.lost_blocks);
   set("s3oramfs_backup_time_seconds", "When the names were last backed up, since 1970; 0: never.",
-      files.backup.time / kSecond);
+      files.backup.time / kNsPerSecond);
   set("s3oramfs_backup_current", "1 if the backup has all changes.", files.backup.current);
   set("s3oramfs_backup_held_blocks", "Blocks that are kept for the last backup alone.",
       files.backup.held);

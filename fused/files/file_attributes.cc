@@ -3,11 +3,6 @@
 #include "fused/files/file_system.h"
 
 namespace s3oram {
-namespace {
-
-constexpr std::uint32_t kPermissions = 07777;
-
-}  // namespace
 
 Posix<struct stat> FileSystem::getattr(Ino ino) {
   const Lock lock(state_.mutex);

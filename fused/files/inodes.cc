@@ -49,7 +49,7 @@ Status Inodes::load_root() {
         "SELECT COUNT(*) FROM dentries WHERE parent = {} AND type = {}", kRootIno, S_IFDIR));
     if (directories) root.row.nlink += static_cast<std::uint32_t>(*directories);
     if (there) {
-      root.row.mode = S_IFDIR | ((*stored)->mode & 07777);
+      root.row.mode = S_IFDIR | ((*stored)->mode & kPermissions);
       root.row.uid = (*stored)->uid;
       root.row.gid = (*stored)->gid;
       root.row.mtime = (*stored)->mtime;

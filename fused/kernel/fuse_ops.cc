@@ -23,7 +23,7 @@ constexpr unsigned kBackground = 48;
 FuseContext& context_of(fuse_req_t request) {
   return *static_cast<FuseContext*>(fuse_req_userdata(request));
 }
-FileSystem& fs(fuse_req_t request) { return *context_of(request).files; }
+FileSystem& files_of(fuse_req_t request) { return *context_of(request).files; }
 
 /// Returns whether the kernel may hold dirty pages of a file that takes no room yet. Such a file
 /// would look like one hole to `tar -S`.
@@ -63,7 +63,7 @@ void answer(fuse_req_t request, const Posix<struct stat>& node) {
     fuse_reply_err(request, node.error());
     return;
   }
-  FileSystem& files = fs(request);  // the answer frees the request
+  FileSystem& files = files_of(request);  // the answer frees the request
   const fuse_entry_param entry = entry_of(request, *node);
   if (fuse_reply_entry(request, &entry) == -ENOENT) files.forget(entry.ino, 1);
 }
@@ -127,7 +127,7 @@ bool refuse(fuse_req_t request) {
 
 void do_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   if (refuse(request)) return;
-  const auto found = fs(request).lookup(parent, name);
+  const auto found = files_of(request).lookup(parent, name);
   if (found || found.error() != ENOENT) return answer(request, found);
   fuse_entry_param nothing{};  // the kernel remembers that the name does not exist
   nothing.entry_timeout = kForever;
@@ -135,37 +135,39 @@ void do_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
 }
 
 void do_forget(fuse_req_t request, fuse_ino_t ino, std::uint64_t references) {
-  fs(request).forget(ino, references);
+  files_of(request).forget(ino, references);
   fuse_reply_none(request);
 }
 
 void do_forget_multi(fuse_req_t request, std::size_t count, fuse_forget_data* forgets) {
-  for (std::size_t i = 0; i < count; ++i) fs(request).forget(forgets[i].ino, forgets[i].nlookup);
+  for (std::size_t i = 0; i < count; ++i)
+    files_of(request).forget(forgets[i].ino, forgets[i].nlookup);
   fuse_reply_none(request);
 }
 
 void do_mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t rdev) {
-  answer(request, fs(request).make(caller(request), parent, name, {mode, rdev, {}}));
+  answer(request, files_of(request).make(caller(request), parent, name, {mode, rdev, {}}));
 }
 
 void do_mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
-  answer(request, fs(request).make(caller(request), parent, name, {S_IFDIR | mode, 0, {}}));
+  answer(request, files_of(request).make(caller(request), parent, name, {S_IFDIR | mode, 0, {}}));
 }
 
 void do_symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
-  answer(request, fs(request).make(caller(request), parent, name, {S_IFLNK | 0777, 0, target}));
+  answer(request,
+         files_of(request).make(caller(request), parent, name, {S_IFLNK | 0777, 0, target}));
 }
 
 void do_link(fuse_req_t request, fuse_ino_t ino, fuse_ino_t parent, const char* name) {
-  answer(request, fs(request).link(ino, parent, name));
+  answer(request, files_of(request).link(ino, parent, name));
 }
 
 void do_unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  answer(request, fs(request).unlink(parent, name));
+  answer(request, files_of(request).unlink(parent, name));
 }
 
 void do_rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  answer(request, fs(request).rmdir(parent, name));
+  answer(request, files_of(request).rmdir(parent, name));
 }
 
 struct Rename {
@@ -177,7 +179,7 @@ struct Rename {
 };
 
 void rename(fuse_req_t request, const Rename& what) {
-  const auto moved = fs(request).rename(
+  const auto moved = files_of(request).rename(
       what.parent, what.name, what.new_parent, what.new_name, what.flags,
       [request] { return is_killed(fuse_req_ctx(request)->pid); }, caller(request));
   // The kernel has cached the moved directories' listings, which contain "..". It must drop them
@@ -193,7 +195,7 @@ void do_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino
   FuseContext& context = context_of(request);
   const Rename what{parent, name, new_parent, new_name, flags};
   if (context.writers.empty()) return rename(request, what);
-  std::vector<Ino> files = fs(request).replacing(parent, name, new_parent, new_name, flags);
+  std::vector<Ino> files = files_of(request).replacing(parent, name, new_parent, new_name, flags);
   if (!context.writers.any_of(files)) return rename(request, what);
   context.before_rename->then(files, [request, what, files, &writers = context.writers](int error) {
     if (error == 0 && writers.any_incomplete(files)) error = EIO;
@@ -205,7 +207,7 @@ void do_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino
 }
 
 void do_readlink(fuse_req_t request, fuse_ino_t ino) {
-  const auto target = fs(request).readlink(ino);
+  const auto target = files_of(request).readlink(ino);
   if (target)
     fuse_reply_readlink(request, target->c_str());
   else
@@ -227,7 +229,7 @@ std::int64_t remembered_since(const fuse_file_info* file) {
 }
 
 void do_opendir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
-  FileSystem& files = fs(request);
+  FileSystem& files = files_of(request);
   const auto directory = files.open_directory(ino);
   if (!directory) {
     fuse_reply_err(request, directory.error());
@@ -242,7 +244,7 @@ void do_opendir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
 }
 
 void do_releasedir(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
-  fs(request).close_directory(ino);
+  files_of(request).close_directory(ino);
   fuse_reply_err(request, 0);
 }
 
@@ -252,7 +254,7 @@ void do_releasedir(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
 void end_of_listing(fuse_req_t request, fuse_ino_t ino, const fuse_file_info* file) {
   const std::int64_t since = remembered_since(file);
   if (since == 0) return;
-  const auto shrunk = fs(request).shrunk(ino);
+  const auto shrunk = files_of(request).shrunk(ino);
   if (!shrunk || *shrunk >= since)
     fuse_lowlevel_notify_inval_inode(context_of(request).session, ino, 0, 0);
 }
@@ -262,7 +264,7 @@ void end_of_listing(fuse_req_t request, fuse_ino_t ino, const fuse_file_info* fi
 template <class Add>
 void answer_directory(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
                       const fuse_file_info* file, std::size_t least, Add add) {
-  const auto entries = fs(request).list(ino, static_cast<DirPosition>(offset), size / least);
+  const auto entries = files_of(request).list(ino, static_cast<DirPosition>(offset), size / least);
   if (!entries) {
     fuse_reply_err(request, entries.error());
     return;
@@ -303,7 +305,8 @@ void do_readdirplus(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t 
     plus.attr.st_ino = entry.ino;
     plus.attr.st_mode = entry.type;
     if (entry.name != "." && entry.name != "..")
-      if (const auto found = fs(request).lookup(ino, entry.name)) plus = entry_of(request, *found);
+      if (const auto found = files_of(request).lookup(ino, entry.name))
+        plus = entry_of(request, *found);
     return fuse_add_direntry_plus(request, space, room, name, &plus,
                                   static_cast<off_t>(entry.position));
   };
@@ -312,17 +315,17 @@ void do_readdirplus(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t 
 }
 
 void do_fsyncdir(fuse_req_t request, fuse_ino_t, int, fuse_file_info*) {
-  answer(request, fs(request).sync_names());
+  answer(request, files_of(request).sync_names());
 }
 
 // ---- attributes --------------------------------------------------------------------------------
 
 void do_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
   if (refuse(request)) return;
-  const auto found = fs(request).getattr(ino);
+  const auto found = files_of(request).getattr(ino);
   if (!found || !may_take_room(request, *found)) return answer_attributes(request, found);
   context_of(request).after_write_back->then(
-      {ino}, [=](int) { answer_attributes(request, fs(request).getattr(ino)); });
+      {ino}, [=](int) { answer_attributes(request, files_of(request).getattr(ino)); });
 }
 
 void do_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int valid,
@@ -346,13 +349,13 @@ void do_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int val
   if ((valid & FUSE_SET_ATTR_ATIME_NOW) != 0) change.atime = now;
   if ((valid & FUSE_SET_ATTR_MTIME_NOW) != 0) change.mtime = now;
   if ((valid & (FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW)) != 0) change.ctime = now;
-  answer_attributes(request, fs(request).setattr(ino, change));
+  answer_attributes(request, files_of(request).setattr(ino, change));
 }
 
 /// Returns whether the caller may leave the set-group-id bit of a file as it is, if the file has
 /// one, when it sets an access ACL. The kernel would tell, but libfuse 3.14 does not pass that on.
 bool keeps_set_group(fuse_req_t request, fuse_ino_t ino) {
-  const auto found = fs(request).getattr(ino);
+  const auto found = files_of(request).getattr(ino);
   if (!found || (found->st_mode & S_ISGID) == 0) return true;
   const gid_t group = context_of(request).ids.inside(*found).st_gid;
   const fuse_ctx* context = fuse_req_ctx(request);
@@ -370,15 +373,15 @@ void set_acl(fuse_req_t request, fuse_ino_t ino, const char* name, std::string_v
     fuse_reply_err(request, EINVAL);
     return;
   }
-  answer(request, fs(request).set_xattr(ino, name, acl->attribute(), 0,
-                                        name != kAccessAcl || keeps_set_group(request, ino)));
+  answer(request, files_of(request).set_xattr(ino, name, acl->attribute(), 0,
+                                              name != kAccessAcl || keeps_set_group(request, ino)));
 }
 
 /// Answers with an ACL, without entries for ids that the kernel does not have: in this user
 /// namespace nobody has them.
 void get_acl(fuse_req_t request, fuse_ino_t ino, const char* name, std::size_t size) {
   const IdMaps& ids = context_of(request).ids;
-  auto value = fs(request).get_xattr(ino, name);
+  auto value = files_of(request).get_xattr(ino, name);
   if (value) {
     if (auto acl = Acl::parse(*value)) {
       acl->translate([&](std::uint32_t id) { return ids.users.inside(id); },
@@ -394,16 +397,16 @@ void get_acl(fuse_req_t request, fuse_ino_t ino, const char* name, std::size_t s
 void do_setxattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char* value,
                  std::size_t size, int flags) {
   if (is_acl(name)) return set_acl(request, ino, name, {value, size});
-  answer(request, fs(request).set_xattr(ino, name, {value, size}, flags));
+  answer(request, files_of(request).set_xattr(ino, name, {value, size}, flags));
 }
 
 void do_getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, std::size_t size) {
   if (is_acl(name)) return get_acl(request, ino, name, size);
-  answer_xattr(request, fs(request).get_xattr(ino, name), size);
+  answer_xattr(request, files_of(request).get_xattr(ino, name), size);
 }
 
 void do_listxattr(fuse_req_t request, fuse_ino_t ino, std::size_t size) {
-  const auto names = fs(request).list_xattrs(ino);
+  const auto names = files_of(request).list_xattrs(ino);
   if (!names) {
     fuse_reply_err(request, names.error());
     return;
@@ -417,7 +420,7 @@ void do_listxattr(fuse_req_t request, fuse_ino_t ino, std::size_t size) {
 }
 
 void do_removexattr(fuse_req_t request, fuse_ino_t ino, const char* name) {
-  answer(request, fs(request).remove_xattr(ino, name));
+  answer(request, files_of(request).remove_xattr(ino, name));
 }
 
 // ---- data --------------------------------------------------------------------------------------
@@ -435,7 +438,7 @@ void do_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   prepare(file);
   if (is_writer(file)) {
     writers.opened(ino);
-    const auto before = fs(request).getattr(ino);
+    const auto before = files_of(request).getattr(ino);
     if (before && before->st_blocks == 0)  // the kernel may have cached that
       fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
   }
@@ -444,9 +447,10 @@ void do_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
 
 void do_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
                fuse_file_info* file) {
-  const auto made = name == kUnnamed
-                        ? fs(request).make_unnamed(caller(request), parent, S_IFREG | mode)
-                        : fs(request).make(caller(request), parent, name, {S_IFREG | mode, 0, {}});
+  const auto made =
+      name == kUnnamed
+          ? files_of(request).make_unnamed(caller(request), parent, S_IFREG | mode)
+          : files_of(request).make(caller(request), parent, name, {S_IFREG | mode, 0, {}});
   if (!made) {
     fuse_reply_err(request, made.error());
     return;
@@ -470,8 +474,8 @@ void do_read(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
   if (buffer.size() < size) buffer.resize(size);
   // A read of a file that is open only for writing comes from the kernel, to fill up a page.
   const bool quietly = (file->flags & O_NOATIME) != 0 || (file->flags & O_ACCMODE) == O_WRONLY;
-  const auto got = fs(request).read(ino, static_cast<std::uint64_t>(offset),
-                                    MutableByteSpan(buffer).first(size), quietly);
+  const auto got = files_of(request).read(ino, static_cast<std::uint64_t>(offset),
+                                          MutableByteSpan(buffer).first(size), quietly);
   if (got)
     fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), *got);
   else
@@ -483,8 +487,8 @@ void do_write(fuse_req_t request, fuse_ino_t ino, const char* data, std::size_t 
   FuseContext& context = context_of(request);
   const bool from_page_cache = file->writepage != 0;
   if (from_page_cache) ++context.write_backs;
-  const auto other_room = fs(request).write(ino, static_cast<std::uint64_t>(offset),
-                                            as_bytes({data, size}), from_page_cache);
+  const auto other_room = files_of(request).write(ino, static_cast<std::uint64_t>(offset),
+                                                  as_bytes({data, size}), from_page_cache);
   // The kernel does not ask again for st_blocks after a write-back, so it must drop the attributes.
   // This comes before the answer: until then the inode cannot go away, and the call does not block.
   if (other_room && *other_room && from_page_cache)
@@ -499,7 +503,7 @@ void do_write(fuse_req_t request, fuse_ino_t ino, const char* data, std::size_t 
 }
 
 void do_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
-  answer(request, is_writer(file) ? fs(request).closing(ino) : PosixStatus());
+  answer(request, is_writer(file) ? files_of(request).closing(ino) : PosixStatus());
 }
 
 /// Called when the last descriptor of an open file is closed. (A flush is too early: a shell closes
@@ -507,20 +511,20 @@ void do_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
 void do_release(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   if (is_writer(file)) {
     context_of(request).writers.closed(ino);
-    fs(request).closed(ino);
+    files_of(request).closed(ino);
   }
   fuse_reply_err(request, 0);
 }
 
 void do_fsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info*) {
   context_of(request).writers.told(ino);
-  answer(request, fs(request).sync(ino));
+  answer(request, files_of(request).sync(ino));
 }
 
 void do_fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, off_t length,
                   fuse_file_info*) {
-  answer(request, fs(request).fallocate(ino, mode, static_cast<std::uint64_t>(offset),
-                                        static_cast<std::uint64_t>(length)));
+  answer(request, files_of(request).fallocate(ino, mode, static_cast<std::uint64_t>(offset),
+                                              static_cast<std::uint64_t>(length)));
 }
 
 /// If no one has the file open for writing, the kernel holds no dirty pages, so our copy is
@@ -528,7 +532,7 @@ void do_fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, of
 void do_lseek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
   const auto seek = [=](int error) {
     Posix<std::uint64_t> found = posix_error(error);
-    if (error == 0) found = fs(request).seek(ino, static_cast<std::uint64_t>(offset), whence);
+    if (error == 0) found = files_of(request).seek(ino, static_cast<std::uint64_t>(offset), whence);
     if (found)
       fuse_reply_lseek(request, static_cast<off_t>(*found));
     else
@@ -542,7 +546,7 @@ void do_lseek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse
 }
 
 void do_statfs(fuse_req_t request, fuse_ino_t) {
-  const auto figures = fs(request).statfs();
+  const auto figures = files_of(request).statfs();
   if (figures)
     fuse_reply_statfs(request, &*figures);
   else

@@ -9,7 +9,6 @@
 namespace s3oram {
 namespace {
 
-constexpr std::uint32_t kPermissions = 07777;
 constexpr const char* kLostAndFound = "lost+found";
 
 const char* called(std::uint32_t mode) {

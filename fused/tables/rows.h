@@ -87,6 +87,8 @@ struct DentryKey {
 const char* name_problem(const std::string& name);
 /// Returns whether the type bits of a mode are those of a kind of file.
 bool is_file_type(std::uint32_t type);
+/// The bits of a mode that are not its type.
+inline constexpr std::uint32_t kPermissions = 07777;
 
 struct DentryRow {
   Ino ino = 0;

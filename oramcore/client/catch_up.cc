@@ -12,7 +12,8 @@ namespace s3oram {
 namespace {
 
 constexpr Duration kPatience = std::chrono::seconds(10);
-constexpr std::uint32_t kPart = LayoutRequest::kMost / 2;  // there is room for the root, too
+constexpr std::uint32_t kBucketsARequest =
+    LayoutRequest::kMost / 2;  // there is room for the root, too
 
 // While a server rejoins, no eviction begins: one that does not get on must not hold them up. The
 // list of buckets comes from each source, and goes to it.
@@ -103,7 +104,7 @@ Task<Result<std::uint64_t>> rejoin(const ClientEnvironment& environment, Servers
   request.root = std::move(rejoining.root);
   std::uint64_t missing = 0;
   do {
-    take_part(*buckets, kPart, request);
+    take_part(*buckets, kBucketsARequest, request);
     S3O_CO_ASSIGN(auto answer, co_await servers.call_opened(server, RejoinRequest::kType,
                                                             encode(request), left()));
     const auto told = decode<RejoinAnswer>(answer.body());

@@ -10,7 +10,8 @@ namespace s3oram {
 namespace {
 
 constexpr int kFormat = ClientState::kFormat;
-constexpr std::int64_t kMostBlocks = std::int64_t{1} << 32;  // the engine's arrays count to this
+constexpr std::int64_t kMostBlockNumbers = std::int64_t{1}
+                                           << 32;  // the engine's arrays count to this
 
 class Reading : StateReading {
  public:
@@ -67,7 +68,7 @@ class Reading : StateReading {
   void read_stash() {
     read("stash", "SELECT block, sealed FROM stash ORDER BY block", [&](const Statement& row) {
       const std::int64_t block = row.integer(0);
-      if (block < 0 || block >= kMostBlocks)
+      if (block < 0 || block >= kMostBlockNumbers)
         stray(block);
       else
         check_.state.stash[static_cast<BlockId>(block)] = row.blob(1);
@@ -347,11 +348,11 @@ void lose(StateCheck& check, BlockId block) {
 }  // namespace
 
 std::int64_t most_blocks(unsigned height, const std::optional<VolumeParams>& params) {
-  if (!params) return kMostBlocks;
+  if (!params) return kMostBlockNumbers;
   // A volume to which a vault moves gets blocks of any number while its tree is low still.
   constexpr std::uint64_t kSlack = 16, kFew = std::uint64_t{1} << 23;
   const std::uint64_t most = kSlack * capacity(height, params->evict_every) + kFew;
-  return static_cast<std::int64_t>(std::min<std::uint64_t>(most, kMostBlocks));
+  return static_cast<std::int64_t>(std::min<std::uint64_t>(most, kMostBlockNumbers));
 }
 
 StateCheck read_state(Database& database, const std::optional<VolumeParams>& params) {

@@ -11,7 +11,7 @@
 namespace s3oram {
 namespace {
 
-constexpr Duration kStatusPatience = std::chrono::seconds(1);
+constexpr Duration kProbePatience = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -100,7 +100,7 @@ Task<Status> VolumeSessions::open(std::vector<Session> known, const std::set<Par
     const Error why = status ? status->error() : Error{Errc::unreachable, "it does not answer"};
     bool is_away = why.code == Errc::unreachable || why.code == Errc::failed ||
                    why.code == Errc::disk_full || why.code == Errc::damaged_vault;
-    if (!is_away) is_away = co_await state_.servers.holds_nothing(server, kStatusPatience);
+    if (!is_away) is_away = co_await state_.servers.holds_nothing(server, kProbePatience);
     if (!is_away || !state_.in_step.may_leave(server)) co_return fail(why);
     S3O_CO_TRY(co_await attendance_.leave_out(server, why.message));
   }

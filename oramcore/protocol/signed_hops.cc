@@ -11,13 +11,13 @@ namespace {
 static_assert(sizeof(Seed) == crypto_sign_SEEDBYTES && sizeof(Seed) == crypto_sign_PUBLICKEYBYTES);
 static_assert(sizeof(HopSignature) == crypto_sign_BYTES);
 
-struct KeyPair {
-  explicit KeyPair(const Seed& seed) {
+struct SigningKeys {
+  explicit SigningKeys(const Seed& seed) {
     crypto_sign_seed_keypair(verifying.data(), secret.data(), seed.data());
   }
-  ~KeyPair() { sodium_memzero(secret.data(), secret.size()); }
-  KeyPair(const KeyPair&) = delete;
-  KeyPair& operator=(const KeyPair&) = delete;
+  ~SigningKeys() { sodium_memzero(secret.data(), secret.size()); }
+  SigningKeys(const SigningKeys&) = delete;
+  SigningKeys& operator=(const SigningKeys&) = delete;
   Seed verifying{};
   std::array<std::uint8_t, crypto_sign_SECRETKEYBYTES> secret{};
 };
@@ -33,7 +33,7 @@ std::optional<SignedShuffleOrders> decode_any_shuffle_orders(ByteSpan orders) {
   return std::nullopt;
 }
 
-Seed verifying_key(const Seed& secret) { return KeyPair(secret).verifying; }
+Seed verifying_key(const Seed& secret) { return SigningKeys(secret).verifying; }
 
 Digest hop_hash(const ShuffleHop& hop, std::uint32_t tile, ByteSpan content) {
   Writer context;
@@ -50,7 +50,7 @@ Digest hop_hash(const ShuffleHop& hop, std::uint32_t tile, ByteSpan content) {
 }
 
 HopSignature sign_hop(const Seed& secret, const Digest& hash) {
-  const KeyPair keys(secret);
+  const SigningKeys keys(secret);
   HopSignature signature;
   crypto_sign_detached(signature.data(), nullptr, hash.data(), hash.size(), keys.secret.data());
   return signature;

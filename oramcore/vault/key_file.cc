@@ -41,9 +41,9 @@ void append(Bytes& bytes, std::uint64_t number) {
 void append(Bytes& bytes, ByteSpan more) { bytes.insert(bytes.end(), more.begin(), more.end()); }
 
 // Takes bytes from the front. The caller has checked the size.
-class Reader {
+class SlotReader {
  public:
-  explicit Reader(ByteSpan content) : content_(content) {}
+  explicit SlotReader(ByteSpan content) : content_(content) {}
   ByteSpan take(std::size_t size) {
     const ByteSpan taken = content_.first(size);
     content_ = content_.subspan(size);
@@ -75,7 +75,7 @@ std::int64_t format_of(ByteSpan content) {
   return format;
 }
 
-Result<KeySlot> read_slot(Reader& reader, const std::filesystem::path& path) {
+Result<KeySlot> read_slot(SlotReader& reader, const std::filesystem::path& path) {
   KeySlot slot;
   slot.number = reader.byte();
   const std::uint8_t kind = reader.byte();
@@ -157,7 +157,7 @@ Result<KeyFile> parse_key_file(ByteSpan content, const std::filesystem::path& pa
   if (!std::equal(kMagic.begin(), kMagic.end(), content.begin(),
                   content.begin() + std::min(content.size(), kMagic.size())))
     return unknown_format(path.string(), format_of(content), 1);
-  Reader reader(content.subspan(kMagic.size()));
+  SlotReader reader(content.subspan(kMagic.size()));
   const std::size_t counts = content.size() - kMagic.size();
   const std::size_t slots = counts < 2 ? 0 : reader.byte();
   const std::size_t client_keys = counts < 2 ? 0 : reader.byte();

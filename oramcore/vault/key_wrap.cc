@@ -12,10 +12,10 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kNonce = crypto_secretbox_NONCEBYTES;
+constexpr std::size_t kBoxNonce = crypto_secretbox_NONCEBYTES;
 constexpr std::size_t kLargestKeyFile = 1 << 20;
 
-static_assert(kSealedKey == kNonce + crypto_secretbox_MACBYTES + std::tuple_size_v<Seed>);
+static_assert(kSealedKey == kBoxNonce + crypto_secretbox_MACBYTES + std::tuple_size_v<Seed>);
 static_assert(std::tuple_size_v<Seed> == crypto_secretbox_KEYBYTES);
 static_assert(std::tuple_size_v<decltype(KeyWrap::salt)> == crypto_pwhash_SALTBYTES);
 
@@ -53,8 +53,8 @@ Result<Seed> wrapping_key(const KeyWrap& wrap, const Credential& credential) {
 
 Bytes seal_key(const Seed& secret, Seed& key, Random& random) {
   Bytes sealed(kSealedKey);
-  random.fill(MutableByteSpan(sealed).first(kNonce));
-  crypto_secretbox_easy(sealed.data() + kNonce, secret.data(), secret.size(), sealed.data(),
+  random.fill(MutableByteSpan(sealed).first(kBoxNonce));
+  crypto_secretbox_easy(sealed.data() + kBoxNonce, secret.data(), secret.size(), sealed.data(),
                         key.data());
   sodium_memzero(key.data(), key.size());
   return sealed;
@@ -62,8 +62,9 @@ Bytes seal_key(const Seed& secret, Seed& key, Random& random) {
 
 std::optional<Seed> open_key(ByteSpan sealed, Seed& key) {
   Seed secret;
-  const int opened = crypto_secretbox_open_easy(secret.data(), sealed.data() + kNonce,
-                                                sealed.size() - kNonce, sealed.data(), key.data());
+  const int opened =
+      crypto_secretbox_open_easy(secret.data(), sealed.data() + kBoxNonce,
+                                 sealed.size() - kBoxNonce, sealed.data(), key.data());
   sodium_memzero(key.data(), key.size());
   if (opened != 0) return std::nullopt;
   return secret;

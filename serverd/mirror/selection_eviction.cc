@@ -10,7 +10,7 @@
 namespace s3oram {
 namespace {
 
-enum Step : std::size_t { kExchange, kSum, kNewRows, kSteps };
+enum Step : std::size_t { kExchange, kSum, kNewRows, kStepCount };
 
 std::size_t evicted_slots(const EvictionInput& input) {
   return PathSlots::evicted(input.volume.params, input.id.eviction, input.height).count();
@@ -57,7 +57,7 @@ Result<std::shared_ptr<Eviction>> SelectionEviction::make(EvictionInput input,
 SelectionEviction::SelectionEviction(EvictionInput input, const EvictionHost& host,
                                      PartialSelectionOrders orders)
     : Eviction(std::move(input), host, evicted_slots(input) - input.volume.params.evict_every,
-               kSteps),
+               kStepCount),
       orders_(std::move(orders)),
       attempt_(mirror::layer_attempt(input_.id.attempt)),
       slots_(evicted_slots(input_)),

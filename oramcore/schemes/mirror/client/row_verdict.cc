@@ -10,7 +10,7 @@
 namespace s3oram::mirror {
 namespace {
 
-constexpr std::size_t kWord = sizeof(gf128::Element);
+constexpr std::size_t kRowDigest = sizeof(gf128::Element);
 
 /// "servers 2 and 3": those whose answer is not that of most; empty if all answer the same.
 template <class Of>
@@ -31,7 +31,7 @@ std::string others(ByteSpan servers, const std::vector<CertifyAnswer>& answers, 
 /// none if it is not.
 const Bytes* list_in(const std::vector<CertifyAnswer>& answers, std::size_t rows) {
   for (const CertifyAnswer& each : answers)
-    if (each.list.size() == rows * kWord && each.list_digest == digest_of(each.list))
+    if (each.list.size() == rows * kRowDigest && each.list_digest == digest_of(each.list))
       return &each.list;
   return nullptr;
 }
@@ -70,7 +70,7 @@ Status judge_rows(const Prescribed& prescribed, const LayerKeys& keys, const See
     for (const auto& mask : masks) mask->add(static_cast<std::uint16_t>(place), 0, row);
     gf128::Element content = digest.of_new(row.data());
     if (const auto from = prescribed.selection[place])
-      content += gf128::from_bytes(ByteSpan(*list).subspan(*from * kWord, kWord));
+      content += gf128::from_bytes(ByteSpan(*list).subspan(*from * kRowDigest, kRowDigest));
     expected += gf128::multiply(digest.sigma(place), content);
   }
   if (gf128::to_bytes(expected) != answers.front().sum)
