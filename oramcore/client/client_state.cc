@@ -143,9 +143,9 @@ Result<bool> ClientState::is_without_buckets() {
   return found && row.integer(0) < kFirstWithBuckets;
 }
 
-Status ClientState::raise_format(const PositionMap& positions) {
+Status ClientState::raise_format(std::int64_t format, const PositionMap& positions) {
   return database_.transact("raise", [&]() -> Status {
-    S3O_TRY(put_buckets(positions));
+    if (format < kFirstListed) S3O_TRY(put_buckets(positions));
     return database_.execute(fmt::format("UPDATE tree SET format = {}", kFormat));
   });
 }
@@ -176,7 +176,7 @@ Result<ClientState::Loaded> ClientState::load(const std::optional<VolumeParams>&
   if (check.refused && check.refused->code == Errc::damaged_vault)
     return fail(Errc::damaged_vault, "{}", check.refused->message);
   if (check.refused) return fail(*check.refused);
-  if (check.format < kFirstListed) S3O_TRY(raise_format(check.state.positions));
+  if (check.format < kFormat) S3O_TRY(raise_format(check.format, check.state.positions));
   tree_version_ = check.state.tree.tree_version;
   if (findings) *findings = std::move(check.findings);
   return std::move(check.state);

@@ -73,8 +73,9 @@ class ClientState {
   /// program that knows only 2 refuses. From 4 on the whole label is bound to the sealed block,
   /// which a program that knows only 3 cannot open. From 5 on table `buckets` says where a block
   /// lies, and takes precedence over the block's own row; from 6 on it lists every block in a
-  /// bucket. A database of an older format is raised when it is loaded.
-  static constexpr int kFormat = 6, kOldestFormat = 2, kFirstWithBuckets = 5, kFirstListed = 6;
+  /// bucket. From 7 on labels of a mirror name their root slots, which a program that knows only 6
+  /// refuses. A database of an older format is raised when it is loaded.
+  static constexpr int kFormat = 7, kOldestFormat = 2, kFirstWithBuckets = 5, kFirstListed = 6;
 
   /// Makes the tables of a new volume in one transaction. Errors: exists.
   static Status create(const std::filesystem::path& file, unsigned first_height = 1,
@@ -134,7 +135,8 @@ class ClientState {
   ClientState() = default;
   Status require_empty();
   Status prepare_statements();
-  Status raise_format(const PositionMap& positions);
+  /// From this one on to kFormat.
+  Status raise_format(std::int64_t format, const PositionMap& positions);
   // To be called in a transaction:
   Result<bool> is_without_buckets();
   Status insert_session(const Session& session);

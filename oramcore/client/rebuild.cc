@@ -310,9 +310,10 @@ bool Rebuild::is_elsewhere(const std::vector<SurveyAnswer>& stand, std::uint16_t
 // All slots count as written from now on, so they must be whole. A slot keeps the newest write that
 // t + 1 servers have and that opens; the others get their shares of it. A write that fewer servers
 // report was never acknowledged, or is a lie; the write that it replaced had been evicted, so a
-// copy of that does no harm. (In a mirror fewer are believed if what they hold bears the
-// stamp.) If there is no such write, the slot gets zeros, as a newer write than
-// any.
+// copy of that does no harm. In a mirror a write counts once the servers in step have it, of which
+// one may be honest: fewer than t + 1 are believed if what they hold was written to this slot by
+// that access. A slot's accesses only grow, so it is the one that counts, or a later one. If there
+// is no such write, the slot gets zeros, as a newer write than any.
 Task<Status> Rebuild::mend_root_slot(std::uint16_t slot, const std::vector<SurveyAnswer>& stand) {
   const SlotAddress at{kRoot, slot};
   std::set<std::uint64_t, std::greater<>> stamps;
@@ -326,11 +327,12 @@ Task<Status> Rebuild::mend_root_slot(std::uint16_t slot, const std::vector<Surve
     stamps_[slot] = stamp;
     if (holders.size() == servers_.count()) co_return Status{};
     S3O_CO_ASSIGN(const auto whole, co_await agree(at, holders));
-    // A stamp that fewer than t + 1 servers report must be the one in what they hold, and that of
-    // no other slot: a write went to one slot, and a server could show it in all.
+    // A stamp that fewer than t + 1 servers report must be the one in what they hold. An older
+    // label does not name its slot: then it must be the stamp of no other slot.
     const bool borne_out =
         whole && (holders.size() >= many() ||
-                  (whole->label.version == stamp && !is_elsewhere(stand, slot, stamp)));
+                  (whole->label.version == stamp &&
+                   (whole->label.root_slot || !is_elsewhere(stand, slot, stamp))));
     if (borne_out) co_return co_await mend(at, stamp, *whole);
     if (holders.size() < many()) continue;
     spdlog::error("slot {} of bucket {} is lost: it differs from what {} servers say was written",
@@ -546,9 +548,17 @@ Task<Result<std::optional<Agreement>>> Rebuild::agree(SlotAddress at, Bytes of) 
     servers.push_back(of[i]);
     shares.emplace_back(answers[i]->body().begin(), answers[i]->body().end());
   }
-  co_return find_agreement(*scheme_, params_, servers, shares, [&](const Label& label) {
-    return !in_root_buffer || label.version == 0 || label.version == stamps_[at.slot];
-  });
+  // What a label bears out goes before zeros, however many servers show these: a slot that was
+  // given up holds zeros, and so does what a server that lies can show for any slot.
+  const auto is_block_here = [&](const Label& label) {
+    return label.version != 0 &&
+           (!in_root_buffer ||
+            (label.version == stamps_[at.slot] && label.root_slot.value_or(at.slot) == at.slot));
+  };
+  auto block = find_agreement(*scheme_, params_, servers, shares, is_block_here);
+  if (block) co_return block;
+  co_return find_agreement(*scheme_, params_, servers, shares,
+                           [](const Label& label) { return label.version == 0; });
 }
 
 bool Rebuild::is_in_root_buffer(SlotAddress at) const {

@@ -76,17 +76,17 @@ Task<Status> RootWriter::send_upload(Party server, const RootUpload& upload,
 Task<Status> RootWriter::write(WriteNumber write_number, Label label, std::uint64_t replaces,
                                ByteSpan content, std::function<void(Status)> written) {
   const std::uint64_t access = next_access_++;
-  const Leaf leaf = random_leaf(state_.environment.random);
+  const std::uint16_t slot = root_slot(write_number, state_.params.evict_every);
   label.version = access;
-  label.leaf = leaf;
-  Bytes sealed = state_.scheme->seal(label, content);
+  label.leaf = random_leaf(state_.environment.random);
+  if (state_.params.is_mirror()) label.root_slot = slot;
   const auto acknowledged = [&] {
-    root_[root_slot(write_number, state_.params.evict_every)] = {.acknowledged = true,
-                                                                 .block = label.block,
-                                                                 .replaces = replaces,
-                                                                 .leaf = leaf,
-                                                                 .version = access,
-                                                                 .written = std::move(written)};
+    root_[slot] = {.acknowledged = true,
+                   .block = label.block,
+                   .replaces = replaces,
+                   .leaf = *label.leaf,
+                   .version = access,
+                   .written = std::move(written)};
   };
   if (!rule_holds(Rule::acknowledged_positions)) {
     acknowledged();
@@ -102,7 +102,7 @@ Task<Status> RootWriter::write(WriteNumber write_number, Label label, std::uint6
   const Duration begun = state_.now();
   const std::size_t before = ++uploads_;
   const std::shared_ptr<const RootUpload> upload =
-      state_.scheme->upload(request, std::move(sealed), state_.in_step);
+      state_.scheme->upload(request, state_.scheme->seal(label, content), state_.in_step);
   const Bytes takers = state_.in_step.takers();
   const auto waiting = std::make_shared<std::set<Party>>(takers.begin(), takers.end());
   const auto expect_relayed = [&](Party server) {

@@ -4,7 +4,8 @@
 //   number (8) | version (8) | ... | leaf and marks (8)
 //
 // The last word is 0 (no leaf is known), or holds the leaf in bits 0-39, bit 62 set, and bit 63 set
-// if the block is a part of a backup.
+// if the block is a part of a backup. In a mirror, bits 40-55 hold the root slot that the block was
+// written to, and bit 61 is set; in blocks that older programs wrote all of them are 0.
 #pragma once
 
 #include <array>
@@ -25,6 +26,9 @@ struct Label {
   std::uint64_t version = 0;  // the number of the access that wrote it; 0: a slot of zeros
   std::optional<Leaf> leaf;   // missing in blocks that older programs wrote
   bool backup = false;        // counts only with a leaf
+  // The root slot that it was written to, where a server alone could show it in another one; counts
+  // only with a leaf.
+  std::optional<std::uint16_t> root_slot = {};
 
   bool holds_block() const { return block != kNoBlock && version != 0; }
 };
@@ -41,11 +45,15 @@ inline LabelBytes label_bytes(ByteSpan slot) {
 }
 
 constexpr std::uint64_t kHasLeaf = std::uint64_t{1} << 62, kIsBackup = std::uint64_t{1} << 63;
+constexpr std::uint64_t kHasRootSlot = std::uint64_t{1} << 61;
+constexpr unsigned kRootSlotShift = kLeafBits, kRootSlotBits = 16;
 
 /// The label's last word.
 inline std::uint64_t label_back(const Label& label) {
   if (!label.leaf) return 0;
-  return *label.leaf | kHasLeaf | (label.backup ? kIsBackup : 0);
+  const std::uint64_t root_slot =
+      label.root_slot ? kHasRootSlot | std::uint64_t{*label.root_slot} << kRootSlotShift : 0;
+  return *label.leaf | kHasLeaf | root_slot | (label.backup ? kIsBackup : 0);
 }
 
 /// Reads a label. Returns nothing if no client writes such a label.
@@ -56,9 +64,13 @@ inline std::optional<Label> read_label(const LabelBytes& bytes) {
   std::memcpy(&label.version, bytes.data() + 8, 8);
   std::memcpy(&back, bytes.data() + kLabelFront, kLabelBack);
   if (back == 0) return label;
-  const std::uint64_t leaf = back & ~(kHasLeaf | kIsBackup);
-  if ((back & kHasLeaf) == 0 || leaf >> kLeafBits != 0) return std::nullopt;
-  label.leaf = leaf;
+  const std::uint64_t marked = back & ~(kHasLeaf | kHasRootSlot | kIsBackup);
+  const std::uint64_t root_slot = marked >> kRootSlotShift;
+  const bool has_root_slot = (back & kHasRootSlot) != 0;
+  if ((back & kHasLeaf) == 0 || root_slot >> (has_root_slot ? kRootSlotBits : 0) != 0)
+    return std::nullopt;
+  label.leaf = marked & ((Leaf{1} << kLeafBits) - 1);
+  if (has_root_slot) label.root_slot = static_cast<std::uint16_t>(root_slot);
   label.backup = (back & kIsBackup) != 0;
   return label;
 }

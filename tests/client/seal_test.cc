@@ -37,6 +37,7 @@ class SealTest : public testing::Test {
     EXPECT_EQ(found.version, expected.version);
     EXPECT_EQ(found.leaf, expected.leaf);
     EXPECT_EQ(found.backup, expected.backup);
+    EXPECT_EQ(found.root_slot, expected.root_slot);
   }
   static constexpr Label kSome{
       .block = 0x123456789, .version = 77, .leaf = 0xfedcba9876, .backup = true};
@@ -79,7 +80,8 @@ TEST_F(SealTest, NoticesEveryFlippedBit) {
 
 // Without a leaf the last word is zero, as older versions left it; they refuse any other.
 TEST_F(SealTest, WritesTheLabelWhereItIsRead) {
-  for (const Label& each : {label(5, 6), kSome, Label{.block = 1, .version = 2, .leaf = 0}}) {
+  for (const Label& each : {label(5, 6), kSome, Label{.block = 1, .version = 2, .leaf = 0},
+                            Label{.block = 1, .version = 2, .leaf = 3, .root_slot = 0xffff}}) {
     const Bytes slot = sealer_.seal(each, Bytes(100, 7));
     const auto read = read_label(label_bytes(slot));
     ASSERT_TRUE(read);
@@ -90,6 +92,21 @@ TEST_F(SealTest, WritesTheLabelWhereItIsRead) {
   }
   EXPECT_FALSE(read_label(LabelBytes{})->holds_block());
   EXPECT_FALSE(read_label(label_bytes(sealer_.seal({}, Bytes(100))))->holds_block());
+}
+
+TEST_F(SealTest, ReadsNoLabelThatNoClientWrites) {
+  const auto word = [](std::uint64_t last) {
+    LabelBytes bytes{1};
+    std::memcpy(bytes.data() + kLabelFront, &last, kLabelBack);
+    return read_label(bytes);
+  };
+  EXPECT_TRUE(word(kHasLeaf | 5));
+  EXPECT_EQ(word(kHasLeaf | kHasRootSlot | std::uint64_t{7} << 40 | 5)->root_slot, 7);
+  EXPECT_FALSE(word(kHasLeaf)->root_slot);
+  EXPECT_FALSE(word(5)) << "no leaf";
+  EXPECT_FALSE(word(kHasRootSlot | 5)) << "no leaf";
+  EXPECT_FALSE(word(kHasLeaf | std::uint64_t{7} << 40)) << "no mark of a slot";
+  EXPECT_FALSE(word(kHasLeaf | kHasRootSlot | std::uint64_t{1} << 56)) << "no such slot";
 }
 
 // Its last word was not sealed with it, and may be altered; but not into what no client writes.

@@ -4,153 +4,18 @@
 #include <set>
 
 #include "oramcore/protocol/repair_messages.h"
-#include "tests/sim/filled_volume.h"
 #include "tests/sim/ledger.h"
+#include "tests/sim/mirror_in_use.h"
 
 namespace s3oram {
 namespace {
 
+using test::Absence;
+using test::kAbsences;
+using test::kMostPause;
 using test::pattern;
 
-constexpr Duration kMostPause = std::chrono::seconds(3);
-constexpr Duration kLong = std::chrono::minutes(2);
-
-enum class Absence { killed, power_cut, cut_off, wiped };
-constexpr Absence kAbsences[] = {Absence::killed, Absence::power_cut, Absence::cut_off,
-                                 Absence::wiped};
-
-class AwayTest : public test::FilledVolume {
- protected:
-  Standing standing(Party server) {
-    return cluster_.engine().status().servers[server - 1u].standing;
-  }
-  bool all_in_step() {
-    for (Party server = 1; server <= cluster_.servers(); ++server)
-      if (standing(server) != Standing::in_step) return false;
-    return true;
-  }
-  /// All of them for one volume, one of them for each server of the others.
-  std::vector<Absence> absences_of(Party server) const {
-    if (cluster_.servers() == 3u) return {std::begin(kAbsences), std::end(kAbsences)};
-    return {kAbsences[(server - 1u) % std::size(kAbsences)]};
-  }
-  void await(const std::function<bool()>& holds) {
-    const Duration until = cluster_.clock.now() + kLong;
-    cluster_.run_until([&] { return holds() || cluster_.clock.now() > until; });
-    ASSERT_TRUE(holds());
-  }
-  void go_away(Party server, Absence how) {
-    if (how == Absence::cut_off)
-      cluster_.network.filter = [server](Party from, Party to, const Bytes&) {
-        return from != server && to != server;
-      };
-    else if (how == Absence::power_cut)
-      cluster_.cut(server);
-    else
-      cluster_.kill(server);
-    if (how == Absence::wiped) cluster_.lose(server);
-  }
-  void come_back(Party server) {
-    cluster_.network.filter = {};
-    // Its power may be cut while it starts.
-    if (!cluster_.runs(server)) static_cast<void>(cluster_.try_start_server(server));
-  }
-  /// Writes and reads all blocks, several at a time. The longest that one took.
-  Duration work() {
-    Duration longest{};
-    std::size_t under_way = 0;
-    const auto ended = [&](Duration begun) {
-      longest = std::max(longest, cluster_.clock.now() - begun);
-      --under_way;
-    };
-    for (BlockId block = 0; block < kBlocks; ++block) {
-      const Duration begun = cluster_.clock.now();
-      ++under_way;
-      const auto generation = ++generation_;
-      newest_[block] = generation;
-      cluster_.engine().write(block, pattern(block, generation, test::kBlockSize),
-                              [&, begun](const Status& status) {
-                                EXPECT_TRUE(status);
-                                ended(begun);
-                              });
-      cluster_.run_until([&] { return under_way < 4; });
-    }
-    cluster_.run_until([&] { return under_way == 0; });
-    for (const auto& [block, generation] : newest_) {
-      const Duration begun = cluster_.clock.now();
-      const auto content = cluster_.read(block);
-      EXPECT_EQ(content.value_or(Bytes()), pattern(block, generation, test::kBlockSize)) << block;
-      longest = std::max(longest, cluster_.clock.now() - begun);
-    }
-    return longest;
-  }
-  /// Writes a block now and then, for so long. The longest that one took.
-  Duration longest_of_writes(Duration time) {
-    Duration longest{};
-    for (const Duration end = cluster_.clock.now() + time; cluster_.clock.now() < end;) {
-      const Duration begun = cluster_.clock.now();
-      EXPECT_NO_FATAL_FAILURE(write(generation_ % kBlocks, generation_));
-      ++generation_;
-      longest = std::max(longest, cluster_.clock.now() - begun);
-      const Duration next = cluster_.clock.now() + std::chrono::milliseconds(100);
-      cluster_.run_until([&] { return cluster_.clock.now() >= next; });
-    }
-    return longest;
-  }
-  /// The next write begins no eviction.
-  void begin_group() {
-    const auto evictions = [&] { return cluster_.engine().status().evictions; };
-    for (auto before = evictions(); evictions() == before;) {
-      ASSERT_NO_FATAL_FAILURE(write(1, ++generation_));
-      settle_evictions();
-    }
-  }
-  /// The same answer, but an error.
-  static Bytes refusal_of(const Bytes& answer) {
-    constexpr std::string_view kWords = "it does not work";
-    Bytes refusal(answer.begin(), answer.begin() + Rpc::kHeaderSize);
-    refusal[4] = static_cast<std::uint8_t>(Errc::failed);
-    refusal.insert(refusal.end(), kWords.begin(), kWords.end());
-    return refusal;
-  }
-  void expect_equal_replicas() {
-    settle_evictions();
-    const auto first = buckets_of(1);
-    for (Party server = 2; server <= cluster_.servers(); ++server)
-      EXPECT_EQ(buckets_of(server), first) << "server " << +server;
-  }
-
-  /// A block that lies below the root, and where. The client does not run.
-  Position one_in_the_tree(BlockId& block) {
-    auto state = ClientState::open(cluster_.database(), cluster_.disk(kClient));
-    test::Cluster::require(state);
-    const auto loaded = state->load(cluster_.params());
-    test::Cluster::require(loaded);
-    for (block = 0; block < kBlocks; ++block)
-      if (const Position found = loaded->positions.get(block);
-          found.kind == Position::Kind::tree && found.level > 0)
-        return found;
-    throw std::runtime_error("all blocks lie in the root");
-  }
-  /// A server's disk damages its copy of a slot.
-  void rot(Party server, BucketIndex bucket, std::uint16_t slot) {
-    cluster_.stop_server(server);
-    {
-      const auto control = Control::open("control.db", cluster_.disk(server));
-      test::Cluster::require(control);
-      const auto ref = control->bucket(bucket, control->tree_version());
-      test::Cluster::require(ref);
-      const VolumeParams& params = cluster_.params();
-      const std::size_t at = params.root_buffer_slots() +
-                             std::size_t{ref->bucket_version - 1} * params.bucket_size + slot;
-      cluster_.disk(server).rot("slots", at * (params.slot_size() + BucketVersion::kTrailer) + 100,
-                                4);
-    }
-    cluster_.start_server(server);
-  }
-
-  std::uint64_t generation_ = 100;
-};
+class AwayTest : public test::MirrorInUse {};
 INSTANTIATE_TEST_SUITE_P(Volumes, AwayTest,
                          testing::Values(test::mirror_volume(6, 2, min_stash_slots(6, 2), {1, 3}),
                                          test::mirror_volume(6, 2, min_stash_slots(6, 2), {2, 4}),
@@ -735,6 +600,115 @@ TEST_P(AwayOfThree, ARestoreBindsWhatOneServerShowsToItsPlace) {
   EXPECT_GT(lies, 0u);
   go_on();
   expect_equal_replicas();
+}
+
+// One server has got a root write that the others have not, before the client was lost, and shows
+// it in place of the write before, which all have: it is newer, and sealed as well.
+TEST_P(AwayOfThree, ARestoreTakesNoRootWriteForThatOfAnotherSlot) {
+  constexpr Party kLiar = 1;
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_NO_FATAL_FAILURE(begin_group());
+  struct Write {
+    std::uint16_t slot = 0;
+    std::uint64_t access = 0;
+  };
+  Write last, withheld;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    const auto type = static_cast<MessageType>(message[2]);
+    if (from == kClient && is_question(message) && type == MessageType::write_root) {
+      const auto write = decode<WriteRootRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+      if (!write) return true;
+      last = {root_slot(write->write_number, cluster_.params().evict_every), write->access};
+      const bool given = std::ranges::any_of(
+          write->parts, [](const SharePart& part) { return !part.content.empty(); });
+      if (withheld.access == 0 && to == kLiar && given) withheld = last;
+    }
+    return withheld.access == 0 || type != MessageType::relay;
+  };
+  Write shown;  // the last one that counts
+  while (withheld.access == 0) {
+    shown = last;
+    const BlockId block = ++generation_ % kBlocks;
+    bool written = false;
+    cluster_.engine().write(block, pattern(block, generation_, test::kBlockSize),
+                            [&](const Status& status) { written = status.has_value(); });
+    cluster_.run_until([&] { return written || withheld.access != 0; });
+    if (written) newest_[block] = generation_;
+    cluster_.settle();
+  }
+  ASSERT_NE(shown.access, 0u);
+  ASSERT_NE(shown.slot, withheld.slot);
+  cluster_.kill_client();
+  cluster_.settle();
+  cluster_.lose_client();
+  unsigned lies = 0;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    const auto type = static_cast<MessageType>(message[2]);
+    const ByteSpan body = ByteSpan(message).subspan(Rpc::kHeaderSize);
+    Bytes changed;
+    if (from == kLiar && to == kClient && is_answer(message) && type == MessageType::survey) {
+      auto answer = decode<SurveyAnswer>(body);
+      if (!answer) return true;
+      answer->root[shown.slot] = withheld.access;
+      answer->root[withheld.slot] = 0;
+      changed = encode(*answer);
+      ++lies;
+    } else if (from == kClient && to == kLiar && is_question(message) &&
+               type == MessageType::read_slot) {
+      auto request = decode<ReadSlotRequest>(body);
+      if (!request || request->at.bucket != kRoot || request->at.slot != shown.slot) return true;
+      request->at.slot = withheld.slot;
+      changed = encode(*request);
+    } else {
+      return true;
+    }
+    std::copy_n(message.begin(), Rpc::kHeaderSize, changed.begin());
+    cluster_.network.deliver(from, to, changed);
+    return false;
+  };
+  const auto rebuilt = cluster_.rebuild_client();
+  cluster_.network.filter = {};
+  ASSERT_OK(rebuilt);
+  EXPECT_GT(lies, 0u);
+  go_on();
+  expect_equal_replicas();
+}
+
+// Those that may lie show zeros wherever one other server has something.
+TEST_P(AwayTest, ARestoreTakesNoZerosForWhatOneServerHolds) {
+  const Party last = cluster_.servers(), liars = cluster_.params().scheme.threshold;
+  const auto lies_of = [=](Party server) { return server > 1 && server <= 1 + liars; };
+  ASSERT_NO_FATAL_FAILURE(fill());
+  go_away(last, Absence::killed);
+  ASSERT_NO_FATAL_FAILURE(await([&] { return standing(last) == Standing::away; }));
+  work();
+  ASSERT_OK(cluster_.commit());
+  settle_evictions();
+  cluster_.kill_client();
+  cluster_.settle();
+  come_back(last);
+  cluster_.lose_client();
+  unsigned lies = 0;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    const auto type = static_cast<MessageType>(message[2]);
+    if (!lies_of(from) || to != kClient || !is_answer(message) || message[4] != 0) return true;
+    Bytes changed(message.begin(), message.begin() + Rpc::kHeaderSize);
+    if (type == MessageType::heads)
+      changed = encode(HeadsAnswer{});
+    else if (type == MessageType::read_slot)
+      changed.resize(message.size());
+    else
+      return true;
+    std::copy_n(message.begin(), Rpc::kHeaderSize, changed.begin());
+    ++lies;
+    cluster_.network.deliver(from, to, changed);
+    return false;
+  };
+  const auto rebuilt = cluster_.rebuild_client();
+  cluster_.network.filter = {};
+  ASSERT_OK(rebuilt);
+  EXPECT_GT(lies, 0u);
+  go_on();
 }
 
 // One after the other goes away at any moment and comes back, and the client dies now and then.

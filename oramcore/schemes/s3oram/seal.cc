@@ -49,7 +49,8 @@ Result<OpenedBlock> Sealer::open(ByteSpan slot) const {
   if (!opens_with(beside) && !opens_with(ByteSpan(beside).first(kLabelFront)))
     return fail(Errc::corrupt, "the answers do not combine to a sealed block");
   const auto label = read_label(beside);
-  if (!label) return fail(Errc::corrupt, "the slot has something else behind its sealed block");
+  if (!label || label->root_slot)  // that is a mirror's
+    return fail(Errc::corrupt, "the slot has something else behind its sealed block");
   opened.label = *label;
   return opened;
 }
