@@ -13,7 +13,7 @@ constexpr std::size_t kMostWindow = 8 << 20;
 constexpr std::size_t kLeastMessage = 4 << 10;
 constexpr std::size_t kMessages = 8;                        // in a window
 constexpr Duration kQueue = std::chrono::milliseconds(30);  // that is long enough
-constexpr int kRoundTrips = 16;  // in which a long line is full, and then some
+constexpr int kProbedTrips = 16;  // in which a long line is full, and then some
 // The part of the time in which lines are not yet full.
 constexpr double kLeastRamp = 0.4, kMostRamp = 0.75;
 constexpr std::size_t kEnough = 8;  // arrivals, for a rate
@@ -64,7 +64,7 @@ Duration LineProbe::round_trip() const {
 }
 
 Duration LineProbe::end(const Limits& limits) const {
-  return begun_ + std::max(limits.time, std::min(limits.most_time, kRoundTrips * round_trip()));
+  return begun_ + std::max(limits.time, std::min(limits.most_time, kProbedTrips * round_trip()));
 }
 
 void LineProbe::fill(Line& line, const Limits& limits) {
