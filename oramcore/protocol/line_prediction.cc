@@ -95,8 +95,10 @@ Result<Lines> parse_line(const std::string& text) {
 double seconds_between_accesses(const AccessTraffic& traffic, const Lines& lines) {
   // The servers share what they send together equally, each over its own line.
   const double each = traffic.servers > 0 ? traffic.between / traffic.servers : 0;
+  // There is one eviction at a time.
+  const double between = seconds(each, lines.between);
   return std::max({seconds(traffic.up, lines.up), seconds(traffic.down, lines.down),
-                   seconds(each, lines.between), traffic.computing});
+                   between > 0 ? between + traffic.evicting : 0, traffic.computing});
 }
 
 LinePrediction predict(const AccessTraffic& traffic, const Lines& lines) {

@@ -43,6 +43,7 @@ struct AccessTraffic {
   unsigned evict_every = 0;  // accesses from one eviction to the next; 0: none waits for evictions
   double computing = 0;      // seconds, with all machines taken together
   double first_computing = 0;  // of those, without evictions
+  double evicting = 0;         // of those, while servers send each other nothing
 };
 
 /// Returns the seconds from one access to the next when many are under way: the slowest line is

@@ -18,6 +18,8 @@ namespace {
 // Bytes a second that two cores of an ordinary machine reach: reading slots from memory, sending
 // between servers (with and without encryption, both ends), and writing to an SSD.
 constexpr double kReading = 20e9, kSendingFar = 0.5e9, kSendingNear = 1.5e9, kWriting = 0.4e9;
+// Bytes of masks a second, of a mirror's client.
+constexpr double kMasking = 2e9;
 // Seconds that an eviction takes whatever its size, for syncs and messages.
 constexpr double kEvicting = 10e-3;
 
@@ -41,9 +43,9 @@ std::vector<Pair> candidates(Evictor evictor) {
 /// The time of an access at a machine: all that is done for it, one thing after the other.
 double computing(const VolumeParams& params, const AccessCost& cost, bool local) {
   const double servers = params.scheme.servers;
-  return params.slot_size() *
-         (servers * cost.read / kReading + cost.sent / (local ? kSendingNear : kSendingFar) +
-          (local ? servers : 1) * cost.written / kWriting);
+  return params.slot_size() * (cost.masked / kMasking + servers * cost.read / kReading +
+                               cost.sent / (local ? kSendingNear : kSendingFar) +
+                               (local ? servers : 1) * cost.written / kWriting);
 }
 
 Status set_pair(const Wishes& wishes, Pair pair, VolumeParams& params) {
@@ -163,6 +165,7 @@ AccessCost access_cost(const VolumeParams& params, unsigned height) {
     cost.sent = (2 * (workers - 1) + servers - workers) * path / a  // evictions
                 + servers - 1 + workers - 1;                        // what is relayed, and added up
     cost.written += path / a;
+    cost.masked = workers * (VolumeParams::kMirrorLayers + path / a);
   } else if (params.evictor == Evictor::shuffle) {
     cost.sent = (2 * (path + a) + 2 * path) / a;
     if (params.security == Security::malicious) cost.sent += (a + 1) / a;
@@ -195,9 +198,12 @@ AccessTraffic access_traffic(const VolumeParams& params, unsigned height) {
                         .evict_every = params.evict_every};
   traffic.first_up = traffic.up;
   traffic.first_down = traffic.down;
+  traffic.evicting =
+      kEvicting / params.evict_every + computing(params, {.written = cost.written - 1}, false);
   traffic.computing = kEvicting / params.evict_every + computing(params, cost, false);
-  traffic.first_computing =
-      computing(params, {.read = cost.read, .sent = first_sent, .written = 1}, false);
+  const double layers = params.is_mirror() ? params.workers() * VolumeParams::kMirrorLayers : 0;
+  traffic.first_computing = computing(
+      params, {.read = cost.read, .sent = first_sent, .written = 1, .masked = layers}, false);
   traffic.up *= more;
   traffic.down *= more;
   return traffic;

@@ -14,6 +14,7 @@ struct AccessCost {
   double read = 0;     // by each server, in its retrieval
   double sent = 0;     // between servers, by all together
   double written = 0;  // by each server, to its disk
+  double masked = 0;   // by a mirror's client: the masks that it takes off a slot, and checks
 };
 AccessCost access_cost(const VolumeParams& params, unsigned height);
 /// Returns what an access moves over the lines of client and servers.

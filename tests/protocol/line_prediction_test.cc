@@ -22,6 +22,11 @@ TEST(LinePredictionTest, TheSlowestLineIsFull) {
   EXPECT_DOUBLE_EQ(seconds_between_accesses(kTraffic, {.up = 1e9, .down = 1e9, .between = 1e7}),
                    0.11);
   EXPECT_EQ(seconds_between_accesses(kTraffic, {}), 0);
+  AccessTraffic traffic = kTraffic;
+  traffic.evicting = 0.01;
+  EXPECT_DOUBLE_EQ(seconds_between_accesses(traffic, {.up = 1e9, .down = 1e9, .between = 1e7}),
+                   0.12)
+      << "evictions come one after the other";
 }
 
 TEST(LinePredictionTest, APhotoDoesNotWaitForEvictions) {
