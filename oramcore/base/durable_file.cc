@@ -124,7 +124,9 @@ Result<Bytes> read_small_file(const fs::path& path, std::size_t limit, FileKinds
     if (got == 0) break;
     size += static_cast<std::size_t>(got);
   }
-  if (size > limit) return fail(Errc::failed, "{}: larger than {} bytes", path.string(), limit);
+  if (size > limit)
+    return fail(kinds == FileKinds::regular ? Errc::damaged_vault : Errc::failed,
+                "{}: larger than {} bytes", path.string(), limit);
   content.resize(size);
   return content;
 }

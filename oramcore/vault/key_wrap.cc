@@ -88,7 +88,8 @@ bool KdfLimits::possible() const {
 
 KeyWrap::Kind kind_of(const Credential& credential) {
   if (credential.kind == Credential::Kind::passphrase) return KeyWrap::Kind::passphrase;
-  return credential.keyfile.empty() ? KeyWrap::Kind::plain : KeyWrap::Kind::key_file;
+  const bool has_key_file = !credential.keyfile.empty() || !credential.content.empty();
+  return has_key_file ? KeyWrap::Kind::key_file : KeyWrap::Kind::plain;
 }
 
 KeyWrap make_key_wrap(const Credential& credential, const KdfLimits& limits, Random& random) {
@@ -122,6 +123,7 @@ Result<Seed> open_box(ByteSpan box, const KeyWrap& wrap, const Credential& crede
   if (auto master = open_key(box, key)) return *master;
   if (wrap.kind == KeyWrap::Kind::passphrase)
     return fail(Errc::wrong_passphrase, "wrong passphrase");
+  if (credential.keyfile.empty()) return fail(Errc::wrong_passphrase, "not this vault's key file");
   return fail(Errc::wrong_passphrase, "{}: not this vault's key file", credential.keyfile.string());
 }
 

@@ -26,10 +26,11 @@ std::optional<Seed> open_key(ByteSpan sealed, Seed& key);
 /// What opens the master key.
 struct Credential {
   enum class Kind { passphrase, key_file } kind = Kind::key_file;
-  std::string passphrase;         // for Kind::passphrase
-  std::filesystem::path keyfile;  // for Kind::key_file; empty: vault.key itself is the key
-  Bytes content = {};             // of the key file, if it has been read
-  ~Credential();                  // wipes the passphrase and the content
+  std::string passphrase;  // for Kind::passphrase
+  // For Kind::key_file; vault.key itself is the key if both are empty.
+  std::filesystem::path keyfile;
+  Bytes content = {};  // the key file's, if it has been read
+  ~Credential();       // wipes the passphrase and the content
 };
 
 /// The cost of one guess of a passphrase, and of opening the vault: Argon2id's passes over the

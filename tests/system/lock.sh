@@ -138,6 +138,16 @@ expect 10 "wrong passphrase" typed "no no no tundra-grackle-mumpsimus" "$bin/s3o
 said=$(typed "tundra-grackle-mumpsimus kitchen7 kitchen7" "$bin/s3oramfs" passwd --add "$vault") || fail "passwd: $said"
 [[ $said == *"hint: "*"by trying"* && $said != *kitchen7* ]] || fail "passwd: $said"
 
+step "unlocked by a key file"
+s3oramfs passwd --passfile "$work/typed" --add --new-keyfile "$work/key" "$vault"
+s3oramfs mount --keyfile "$work/key" "$vault" "$mount"
+s3oramfs lock "$mount"
+printf 'another key' > "$work/wrong"
+expect 10 "not this vault's key file" s3oramfs unlock --keyfile "$work/wrong" "$mount"
+(cd "$work" && s3oramfs unlock --keyfile key "$mount")
+status_says healthy || fail "a key file does not unlock it"
+s3oramfs umount "$mount"
+
 # A program that inherits an open file uses the mount when it ends: it closes the file.
 step "unmounted when nobody uses it, but not while a file is open"
 expect 2 "write a time as" s3oramfs mount -o idle=soon "$vault" "$mount"

@@ -96,6 +96,23 @@ TEST_F(KeySlots, EachOpensTheSameVault) {
   EXPECT_TRUE(vault().wants_passphrase().value());
 }
 
+// A daemon that is told to unlock its vault gets what the key file contains, and no path.
+TEST_F(KeySlots, TheContentOfAKeyFileOpensWithoutItsPath) {
+  make(key_file("one"));
+  const auto content_of = [](const std::string& text) {
+    return Credential{Credential::Kind::key_file, {}, {}, Bytes(text.begin(), text.end())};
+  };
+  EXPECT_EQ(sealing(content_of("one")), sealing(key_file("one")));
+  EXPECT_EQ(opening(content_of("two")), Errc::wrong_passphrase);
+  EXPECT_EQ(opening({}), Errc::wrong_passphrase);
+}
+
+TEST_F(KeySlots, AKeyFileOfTheVaultThatIsTooLongIsDamaged) {
+  make(Credential{});
+  fs::resize_file(vault_ / "vault.key", 1 << 20);
+  EXPECT_EQ(opening({}), Errc::damaged_vault);
+}
+
 TEST_F(KeySlots, AChangedOneNoLongerOpens) {
   make(passphrase("one"));
   ASSERT_TRUE(add(passphrase("one"), passphrase("two")));
