@@ -96,17 +96,23 @@ void say_untold(const std::vector<unsigned>& untold, std::string_view what) {
                              fmt::join(untold, " and "), what);
 }
 
-Status replace_mounted(const Vault& vault, const ReplaceOptions& options) {
+Status replace_mounted(const Vault& vault, const ReplaceOptions& options,
+                       const ServerAddress& address) {
   Progress progress("replacing server " + std::to_string(options.number));
   const auto answer =
       ask_daemon(vault, fmt::format("replace-server {} {}", options.number, options.address),
                  progress, kReplacePatience);
-  if (!answer)
+  // The daemon is still at it, for the same command that was interrupted.
+  const bool continues = !answer && answer.error().code == Errc::vault_in_use &&
+                         options.number <= vault.config().servers.size() &&
+                         vault.config().servers[options.number - 1] == address;
+  if (!answer && !continues)
     return answer.error().code == Errc::bad_request
                ? fail(Errc::unsupported, "{}: its daemon is of an older version: mount it again",
                       vault.directory().string())
                : fail(answer.error());
-  say_untold(answer->at("untold").get<std::vector<unsigned>>(), ": it is told when it answers");
+  if (answer)
+    say_untold(answer->at("untold").get<std::vector<unsigned>>(), ": it is told when it answers");
   S3O_ASSIGN(const auto found, await_scrub(vault, std::chrono::seconds(options.timeout)));
   return report_repair(vault, {options.number}, found);
 }
@@ -133,7 +139,7 @@ Status replace(const Args& args) {
   S3O_ASSIGN(auto vault, vault_named(options.vault));
   if (const Status locked = vault.lock(); !locked) {
     if (locked.error().code == Errc::vault_in_use && ask_daemon(vault, "status", kStatusPatience))
-      return replace_mounted(vault, options);
+      return replace_mounted(vault, options, servers.front());
     S3O_TRY(lock_vault(vault));
   }
   return replace_unmounted(vault, options, servers.front());

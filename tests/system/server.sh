@@ -51,7 +51,13 @@ for scheme in mirror s3oram; do
   serverd authorize --store "$work/$scheme-new2" "$client" > /dev/null
   kill -HUP "${server_pid[$scheme-new2]}"
   [[ $scheme == mirror ]] || stop_server 2 # it is gone: everything waits for the new one
-  s3oramfs server replace "$vault" 2 --server "$new_address" > "$work/replace.log"
+  s3oramfs server replace "$vault" 2 --server "$new_address" > "$work/replace.log" &
+  replacing=$!
+  wait_until "the daemon has begun" grep -qF "2=$new_address" "$work/$scheme-1/peers"
+  # The command may be interrupted, and run again while the daemon is still at it.
+  s3oramfs server replace "$vault" 2 --server "$new_address" > "$work/again.log"
+  grep -qF "every share of server 2 is intact" "$work/again.log" || fail "$(< "$work/again.log")"
+  wait "$replacing" || fail "it failed: $(< "$work/replace.log")"
   grep -qF "every share of server 2 is intact" "$work/replace.log" || fail "$(< "$work/replace.log")"
   s3oramfs server list "$vault" > "$work/list.log"
   grep -qF "2  $new_address  answers" "$work/list.log" || fail "$(< "$work/list.log")"
