@@ -25,7 +25,7 @@ namespace {
 namespace stdfs = std::filesystem;
 
 constexpr std::uint64_t kToSpare = 16 << 20;
-constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
 volatile sig_atomic_t told_to_end = 0;
 std::array<struct sigaction, kSignals.size()> former;

@@ -13,7 +13,7 @@
 
 namespace s3oram {
 
-/// Turns SIGINT, SIGTERM and SIGHUP into interrupted(), while it lives. One at a time.
+/// Turns SIGINT, SIGTERM, SIGHUP and SIGPIPE into interrupted(), while it lives. One at a time.
 class Interrupts {
  public:
   Interrupts();

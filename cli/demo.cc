@@ -8,6 +8,7 @@
 #include <iostream>
 #include <thread>
 
+#include "cli/bench_place.h"
 #include "cli/command.h"
 #include "cli/demo_workload.h"
 #include "cli/page_file.h"
@@ -95,8 +96,11 @@ class DemoVolume {
     return made;
   }
 
-  /// One access, which ends before this returns.
+  /// One access, which ends before this returns. Errors: failed (the program is interrupted), those
+  /// of the device.
   Status access(const PlannedAccess& planned) {
+    if (interrupted())
+      return fail(Errc::failed, "interrupted; the demonstration's vault is removed");
     BlockDevice& device = volume_->device();
     std::promise<Status> done;
     if (planned.writes)
@@ -163,6 +167,7 @@ Result<RecordStretch> run(DemoVolume& volume, const Workload& workload, microsec
 }
 
 Result<std::vector<RecordStretch>> measure(std::size_t accesses, SchemeKind kind) {
+  const Interrupts interrupts;
   S3O_ASSIGN(const auto scratch, Scratch::make());
   ProgressBar bar;
   bar.show(0, "making a local vault");

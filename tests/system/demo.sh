@@ -72,6 +72,18 @@ done
 
 step "what it refuses"
 expect 2 ".html, .svg or .png" s3oramfs demo --output page.pdf
+
+step "an interrupted demonstration leaves nothing behind"
+mkdir "$work/temporary"
+left() { ls -d "$work/temporary"/s3oramfs-demo-* > /dev/null 2>&1; }
+TMPDIR=$work/temporary "$bin/s3oramfs" demo --scheme ring --accesses 20000 --output "$work/no.html" 2> "$work/said" &
+demo=$!
+wait_until "it has begun" left
+kill -TERM "$demo"
+! wait "$demo" || fail "it succeeds although it was interrupted"
+grep -q 'interrupted' "$work/said" || fail "$(< "$work/said")"
+! left || fail "left behind: $(ls "$work/temporary")"
+
 expect 2 "has s3oram and ring" s3oramfs demo --scheme mirror
 expect 1 "nowhere" s3oramfs demo --output "$work/nowhere/page.html"
 expect 2 "not a record" s3oramfs record plot "$work/page.html"
