@@ -13,7 +13,7 @@ from volume_bench import height_for, size_of
 DATABASE = "40G"
 
 
-def _expecting(database, block_size):
+def expecting(database, block_size):
     """A tree as high as the database needs. Only the buckets on the paths of evictions that were
     made hold anything; evictions carry whole paths in any case."""
     blocks = -(-size_of(database) // size_of(block_size))
@@ -41,7 +41,7 @@ def home(setting):
     # Nothing overlaps the end of a phase's last eviction: with more of them it counts less.
     evictions, alone, filled = (1, 5, 4) if setting.quick else (5, 100, 20)
     results = []
-    with volume(setting, _expecting(DATABASE, "128K"), rates) as (running, bench):
+    with volume(setting, expecting(DATABASE, "128K"), rates) as (running, bench):
         every = bench.volume["evict_every"]
         phase(setting, running, bench, "fill", filled * every, 64)
         running.shape()
@@ -249,7 +249,7 @@ def traffic(setting):
     rows, details = [], {}
     for block_size in ("64K", "128K"):
         say(f"  {block_size}")
-        with volume(setting, _expecting(DATABASE, block_size)) as (running, bench):
+        with volume(setting, expecting(DATABASE, block_size)) as (running, bench):
             every = bench.volume["evict_every"]
             phase(setting, running, bench, "fill", 4 * every, 32)
             results = [
