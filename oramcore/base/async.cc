@@ -1,4 +1,4 @@
-// Clocks and the start of coroutines, over Boost.Asio.
+// Clocks and the start of coroutines, based on Boost.Asio.
 #include "oramcore/base/async.h"
 
 #include <exception>

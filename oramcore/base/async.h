@@ -1,6 +1,6 @@
-// The few asynchronous primitives that every party uses, over Boost.Asio coroutines. A party (the
-// client, or one server) runs its protocol on one executor without locks; heavy work is offloaded
-// to a pool. Time is passed in as a Clock, so that a simulator can own it.
+// The few asynchronous primitives that every party uses, based on Boost.Asio coroutines. A party
+// (the client, or one server) runs its protocol on one executor without locks; heavy work is
+// offloaded to a pool. Time is passed in as a Clock, so that a simulator can control it.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -27,8 +27,8 @@ template <class T>
 using Task = asio::awaitable<T>;
 using Duration = std::chrono::nanoseconds;
 
-/// Wakes coroutines. One executor only; not thread-safe. Destroying it destroys the waiters, in a
-/// later turn of the executor.
+/// Wakes coroutines. One executor; not thread-safe. Destroying an Event destroys the waiting
+/// coroutines, in a later turn of the executor.
 class Event {
  public:
   /// Suspends until the next notify_all(). Re-check the condition afterwards.
@@ -51,7 +51,7 @@ class Event {
   std::vector<std::function<void()>> waiters_;
 };
 
-/// Time, passed in. now() counts from an arbitrary start and never goes backwards.
+/// The time, passed in. now() counts from an arbitrary start and never goes backwards.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -94,8 +94,8 @@ Task<R> offload(Executor pool, Work work) {
   }
 }
 
-/// Runs `work()`, which draws or combines `bytes` bytes: at once on the caller's thread if that
-/// takes less time than waking another, otherwise on `pool`.
+/// Runs `work()`, which draws or combines `bytes` bytes: directly on the caller's thread if that
+/// takes less time than waking another one, otherwise on `pool`.
 template <class Work, class R = std::invoke_result_t<Work>>
 Task<R> offload(Executor pool, std::size_t bytes, Work work) {
   constexpr std::size_t kShort = 1 << 15;  // 5 to 30 us
@@ -103,20 +103,21 @@ Task<R> offload(Executor pool, std::size_t bytes, Work work) {
   co_return co_await offload(std::move(pool), std::move(work));
 }
 
-// A rule for all coroutines here: a temporary of an aggregate type with a destructor must not stand
-// in a co_await expression, nor a co_await in a ?: (g++ 12 destroys what they yield twice).
+// In all coroutines here, a temporary of an aggregate type with a destructor must not appear in a
+// co_await expression, nor a co_await in a ?: (g++ 12 destroys the results twice).
 
-/// Starts `task` on `executor`, at once if the caller runs there. An exception that leaves the task
-/// ends the process, because it is a bug.
+/// Starts `task` on `executor`, immediately if the caller runs on it. An exception that leaves the
+/// task ends the process, because it is a bug.
 void spawn(Executor executor, Task<void> task);
 
-/// Runs all tasks at once on the caller's executor and returns their results in order. When the
+/// Runs all tasks concurrently on the caller's executor and returns their results in order. If the
 /// tasks are destroyed before they have ended, so is the caller.
 template <class T>
 Task<std::vector<T>> all(std::vector<Task<T>> tasks) {
   std::vector<std::optional<T>> ended(tasks.size());
   std::size_t left = tasks.size();
-  // Only the tasks own the event: a caller that waits in it and owns it would own itself.
+  // Only the tasks own the event. A coroutine that owned the event on which it waits would own
+  // itself.
   auto owned = std::make_shared<Event>();
   Event& done = *owned;
   auto executor = co_await asio::this_coro::executor;

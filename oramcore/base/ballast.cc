@@ -11,7 +11,7 @@ namespace {
 constexpr std::uintmax_t kHardlyAny = 1 << 20;
 
 void tell(const std::string& outcome) { spdlog::error("the disk is full: {}", outcome); }
-constexpr const char* kUsed = "room that was kept back is used";
+constexpr const char* kUsed = "the reserve on the disk is now in use";
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 // Room kept back on a party's disk, so that operations that free room (deleting, deciding an
 // eviction) can still be written when the disk is full (Rule::ballast). One thread at a time,
-// except whole().
+// except for whole().
 #pragma once
 
 #include <atomic>
@@ -13,23 +13,24 @@ namespace s3oram {
 
 class Ballast {
  public:
-  /// Keeps `bytes` in the file `path`. Succeeds if the disk is already full: see whole().
+  /// Keeps `bytes` in the file `path`. Succeeds even if the disk is already full: see whole().
   static Result<std::unique_ptr<Ballast>> open(Disk& disk, const std::filesystem::path& path,
                                                std::uint64_t bytes);
 
   /// Gives up the room kept in `path` if the disk has hardly any other room. Call it before a
-  /// database is opened there, because on a full disk the process dies when SQLite writes to a file
-  /// that it has mapped.
+  /// database is opened on that disk, because on a full disk the process dies when SQLite writes to
+  /// a file that it has mapped.
   static void release_if_full(const std::filesystem::path& path);
 
-  /// Gives up the room, for the next write. Returns false if there was none left.
+  /// Gives up the room, for the next write. Returns false if none was left.
   bool release();
-  /// Takes the room back if there is enough. Returns whole().
+  /// Reserves the room again if there is enough. Returns whole().
   bool restore();
-  /// Keeps `bytes` from now on. If there is no room for them, returns false and keeps as many as
-  /// before.
+  /// Keeps `bytes` from now on. If there is no room for them, returns false and keeps the same
+  /// amount as before.
   bool enlarge(std::uint64_t bytes);
-  /// Returns whether the room is kept. While it is not, begin nothing that only adds to the disk.
+  /// Returns whether the room is kept. While it is not, begin nothing that only adds data to the
+  /// disk.
   bool whole() const { return whole_; }
 
  private:

@@ -1,4 +1,4 @@
-// Byte strings and spans of bytes, which all layers use.
+// Byte strings and spans of bytes, for all layers.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ using Bytes = std::vector<std::uint8_t>;
 using ByteSpan = std::span<const std::uint8_t>;
 using MutableByteSpan = std::span<std::uint8_t>;
 
-/// Returns the bytes of a string without copying them; valid while `text` lives.
+/// Returns the bytes of a string without copying them; valid as long as `text`.
 inline ByteSpan as_bytes(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }

@@ -1,6 +1,7 @@
 // Little-endian encoding of messages. A message type lists its fields once, in
 //   template <class Archive> void fields(Archive& archive) { archive(a, b, c); }
-// which serves for writing and for reading. Reading checks every length, and that nothing is left.
+// which is used for writing and for reading. Reading checks every length, and that no bytes are
+// left.
 #pragma once
 
 #include <array>
@@ -74,7 +75,7 @@ class Reader {
   void operator()(Fields&... fields) {
     (get(fields), ...);
   }
-  /// Returns whether everything could be read and nothing is left.
+  /// Returns whether everything could be read and no bytes are left.
   bool complete() const { return !failed_ && left_.empty(); }
 
  private:
@@ -108,7 +109,7 @@ class Reader {
   void get(std::vector<T>& list) {
     std::uint32_t size = 0;
     get(size);
-    // An item takes at least a byte, so a lying length cannot make us reserve memory.
+    // An item takes at least one byte, so a false length cannot make us reserve memory.
     if (failed_ || size > left_.size()) {
       failed_ = true;
       return;
@@ -137,7 +138,7 @@ class Reader {
   bool failed_ = false;
 };
 
-/// Reads a message. Returns std::nullopt if `bytes` are not exactly one.
+/// Reads a message. Returns std::nullopt if `bytes` are not exactly one message.
 template <class T>
 std::optional<T> decode(ByteSpan bytes) {
   T value;

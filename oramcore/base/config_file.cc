@@ -1,4 +1,4 @@
-// Reads files of settings line by line, by the rules of the options that they set.
+// Reads files of settings line by line, and checks them by the rules of the options that they set.
 #include "oramcore/base/config_file.h"
 
 #include <fmt/format.h>
@@ -19,14 +19,14 @@ using CLI::detail::trim_copy;
 bool is_switch(const CLI::Option& option) { return option.get_items_expected_min() == 0; }
 bool is_repeatable(const CLI::Option& option) { return option.get_items_expected_max() > 1; }
 
-/// One reading of one file.
+/// Reads one file once.
 class Lines {
  public:
   Lines(const CLI::App& app, const ConfigFile::Trial& trial, const std::string& help,
         std::istream& in, std::string where)
       : app_(app), trial_(trial), help_(help), in_(in), where_(std::move(where)) {}
 
-  /// Throws CLI::ConfigError.
+  /// Reads all settings. Throws CLI::ConfigError.
   std::vector<CLI::ConfigItem> read() {
     while (next()) {
       if (line_.empty() || line_.front() == '#' || line_.front() == ';') continue;
@@ -46,7 +46,7 @@ class Lines {
   void take() {
     const unsigned begun = number_;
     if (line_.front() == '[')
-      wrong(begun, fmt::format("{}: there are no sections: write the settings without it", line_));
+      wrong(begun, fmt::format("{}: there are no sections; leave this line out", line_));
     const auto equals = line_.find('=');
     const std::string name = trim_copy(
         line_.substr(0, equals == std::string::npos ? line_.find_first_of(" \t#") : equals));
@@ -78,11 +78,11 @@ class Lines {
     }
     const std::string nearest = nearest_word(name, names);
     wrong(line, fmt::format("no such setting \"{}\": {}", name,
-                            nearest.empty() ? help_ + " lists them, as options"
+                            nearest.empty() ? help_ + " lists the settings, as options"
                                             : "did you mean \"" + nearest + "\"?"));
   }
 
-  /// A value's text is on one line, a list until its ].
+  /// Returns the complete value. A text is on one line; a list extends to its ].
   std::string complete(std::string value, unsigned begun) {
     if (value.starts_with('[')) {
       while (!trim_copy(value.substr(0, value.find('#'))).ends_with(']')) {
@@ -98,14 +98,14 @@ class Lines {
       wrong(begun, fmt::format("the text {} does not end: a {} is missing", value, value.front()));
     const std::string rest = trim_copy(value.substr(end + 1));
     if (!rest.empty() && rest.front() != '#')
-      wrong(begun, fmt::format("behind the text {} stands {}", value.substr(0, end + 1), rest));
+      wrong(begun, fmt::format("after the text {} comes {}", value.substr(0, end + 1), rest));
     value.resize(end + 1);
     if (value.find('#') != std::string::npos)  // a comment to CLI11
       wrong(begun, fmt::format("there can be no # in the text {}", value));
     return value;
   }
 
-  /// By the option's own rules.
+  /// Checks the value by the option's own rules.
   void check(const std::string& name, const std::string& value, unsigned line) const {
     try {
       trial_("--" + name + "=" + value);
@@ -133,7 +133,7 @@ class Lines {
   }
 
   [[noreturn]] void wrong(unsigned line, std::string what) const {
-    // It may be no text at all.
+    // The text may contain anything.
     const auto unprintable = [](unsigned char c) { return c < ' ' || c == 0x7f; };
     std::ranges::replace_if(what, unprintable, '?');
     throw CLI::ConfigError(fmt::format("{}: line {}: {}", where_, line, what),
@@ -149,7 +149,7 @@ class Lines {
   std::string line_;
   unsigned number_ = 0;
   std::vector<CLI::ConfigItem> items_;
-  std::map<std::string, unsigned> lines_;  // where each was set
+  std::map<std::string, unsigned> lines_;  // the line where each was set
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Files of settings, of a server and of a named mount: lines `name = value` of the names of
-// options. A value is a "text", a bare word, or a list ["a", "b"], which may go over several lines;
-// of a switch the name is enough. Empty lines and what follows # are skipped.
+// Files of settings, for a server or a named mount: lines `name = value`, with the names of
+// options. A value is a "text", a bare word, or a list ["a", "b"], which may span several lines; a
+// switch needs no value. Empty lines and anything after # are ignored.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,20 +10,20 @@
 
 namespace s3oram {
 
-/// For CLI::App::config_formatter(). Every line is checked by itself; errors (CLI::ConfigError)
-/// say the file, the line, what is wrong with it and what was probably meant.
+/// For CLI::App::config_formatter(). Checks every line by itself. Errors (CLI::ConfigError) name
+/// the file and the line, say what is wrong, and suggest what was probably meant.
 class ConfigFile : public CLI::ConfigTOML {
  public:
-  /// Parses a command line of one option, and throws CLI::ParseError if it is wrong.
+  /// Parses a command line with one option, and throws CLI::ParseError if it is wrong.
   using Trial = std::function<void(const std::string& option)>;
 
-  /// `app` has the options, and outlives this. `help` is the command that lists them.
+  /// `app` has the options, and must outlive this. `help` is the command that lists them.
   ConfigFile(const CLI::App& app, Trial trial, std::string help)
       : app_(app), trial_(std::move(trial)), help_(std::move(help)) {}
 
-  /// The file is that of the app's set_config().
+  /// Reads the file given to the app's set_config().
   std::vector<CLI::ConfigItem> from_config(std::istream& in) const override;
-  /// Reads `in` likewise; messages call the file `where`.
+  /// Reads `in` in the same way; messages call the file `where`.
   std::vector<CLI::ConfigItem> read(std::istream& in, const std::string& where) const;
 
  private:

@@ -1,4 +1,4 @@
-// CURVE (X25519) keys, by which parties authenticate each other.
+// CURVE (X25519) keys, with which parties authenticate each other.
 #pragma once
 
 #include <array>
@@ -9,11 +9,11 @@
 
 namespace s3oram {
 
-/// Written as 43 characters of unpadded base64url: safe in a shell.
+/// In text, 43 characters of unpadded base64url, which are safe in a shell.
 using PublicKey = std::array<std::uint8_t, 32>;
 using SecretKey = std::array<std::uint8_t, 32>;
 
-/// The secret is wiped on destruction.
+/// A key pair. The secret key is wiped on destruction.
 struct KeyPair {
   PublicKey public_key{};
   SecretKey secret_key{};
@@ -21,11 +21,11 @@ struct KeyPair {
 };
 
 KeyPair generate_key_pair();
-/// Returns the pair that belongs to a secret key.
+/// Returns the key pair for a secret key.
 KeyPair key_pair_of(const SecretKey& secret);
 
 std::string to_text(const PublicKey& key);
-/// Errors: usage (not 43 characters of base64url).
+/// Reads a key from text. Errors: usage (not 43 characters of base64url).
 Result<PublicKey> parse_public_key(const std::string& text);
 
 }  // namespace s3oram

@@ -8,11 +8,12 @@
 
 namespace s3oram {
 
-/// An flock on it lasts as long as the object. Not thread-safe; all threads may use a const one.
+/// Closes the descriptor on destruction, which also ends an flock on it. Not thread-safe; all
+/// threads may use a const one.
 class Descriptor {
  public:
   Descriptor() = default;
-  /// A negative `fd` is no descriptor, as open() returns it.
+  /// A negative `fd`, as open() returns it on failure, is no descriptor.
   explicit Descriptor(int fd) : fd_(fd) {}
   ~Descriptor() { close(); }
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
@@ -23,9 +24,9 @@ class Descriptor {
   }
 
   int get() const { return fd_; }
-  /// Returns the descriptor, which the caller must close.
+  /// Returns the descriptor, which the caller must then close.
   int release() { return std::exchange(fd_, -1); }
-  /// Closes it now. Returns false if that failed.
+  /// Closes the descriptor now. Returns false if that failed.
   bool close() { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
 
  private:

@@ -1,5 +1,5 @@
 // Walks along a directory's name with one openat(2) for each part, so that a user who replaces a
-// part meanwhile cannot lead it away from what was checked.
+// part meanwhile cannot redirect it away from what was checked.
 #include "oramcore/base/directory.h"
 
 #include <fcntl.h>
@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr unsigned kMostLinks = 40;  // the kernel's limit
 
-/// Returns the user that stands for all unmapped users of this user namespace; std::nullopt in the
-/// initial one.
+/// Returns the user that represents all unmapped users of this user namespace; std::nullopt in the
+/// initial namespace.
 std::optional<uid_t> unmapped_user() {
   std::ifstream map("/proc/self/uid_map");
   std::uint64_t inside = 0, outside = 0, count = 0;

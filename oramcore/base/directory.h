@@ -1,6 +1,7 @@
 // Opens a directory by a name that other users may influence. If root is given a path in a user's
-// home, that user can put a link or another directory in its place at any time. So the directory is
-// opened once, part by part, and everything else is decided by its descriptor.
+// home directory, that user can replace any part of it with a link or another directory at any
+// time. So the directory is opened once, part by part, and everything else is decided by its
+// descriptor.
 #pragma once
 
 #include <sys/stat.h>
@@ -16,23 +17,24 @@ namespace s3oram {
 struct DirectoryHandle {
   Descriptor descriptor;       // O_PATH
   std::filesystem::path path;  // absolute and without links, at the time of opening
-  struct stat status {};       // of the descriptor
+  struct stat status {};       // the descriptor's status
   // The first directory on the way in which a user other than root could replace the next part;
   // empty if there is none.
   std::filesystem::path exchangeable_in;
-  bool is_all = true;  // false: only a directory on the way to the named one
+  bool is_all = true;  // false if it is only a directory on the way to the named one
 };
 
-/// Returns whether files of this user are as trusted as root's: it is root, or, in a user
-/// namespace, the user that stands for all unmapped ones.
+/// Returns whether files of this user are as trusted as root's: the user is root or, in a user
+/// namespace, the user that represents all unmapped ones.
 bool is_roots(uid_t user);
 
 /// Returns whether users other than the directory's owner may rename or replace entries in it that
-/// are not theirs. With `sticky_counts`, also whether they may only add their own.
+/// are not theirs. With `sticky_counts`, also returns true if they may only add entries of their
+/// own.
 bool is_shared(const struct stat& directory, bool sticky_counts);
 
-/// Opens the directory `name`. Follows a link on the way only if root made it, or the owner of the
-/// directory that it leads to. Errors: failed (also if a link is not followed).
+/// Opens the directory `name`. Follows a link on the way only if it was made by root, or by the
+/// owner of the directory to which it leads. Errors: failed (also if a link is not followed).
 Result<DirectoryHandle> open_directory(const std::filesystem::path& name);
 
 /// Opens the nearest existing directory on the way to `name`, or `name` itself, in the same way.

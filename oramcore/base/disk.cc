@@ -20,7 +20,7 @@
 namespace s3oram {
 namespace {
 
-// Room is reserved in steps: at least these bytes, or this part of what is left.
+// Room is reserved in steps: at least this many bytes, or this fraction of the room that is left.
 constexpr std::uint64_t kLeastReserved = 1 << 20, kReservedParts = 8;
 
 class SystemFile final : public File {
@@ -63,8 +63,8 @@ class SystemFile final : public File {
     return ::fdatasync(descriptor_.get()) == 0 ? Status{} : failure("fdatasync");
   }
 
-  // The kernel reports an error once to each open file, so a call on `descriptor_` would hide it
-  // from sync().
+  // The kernel reports an error once per open file, so a call on `descriptor_` would hide it from
+  // sync().
   void write_out(std::uint64_t offset, std::uint64_t length) override {
     ::sync_file_range(
         watcher_.get(), static_cast<off64_t>(offset), static_cast<off64_t>(length),
@@ -83,9 +83,10 @@ class SystemFile final : public File {
     return ::ftruncate(descriptor_.get(), static_cast<off_t>(size)) == 0 ? Status{}
                                                                          : failure("truncate");
   }
-  // fallocate(2) itself: posix_fallocate would write where the file system cannot reserve. Asked
-  // for more than there is, some file systems keep what they could give, and fill the disk; so in
-  // steps, each while there is room for all that are left: others may reserve at the same time.
+  // Uses fallocate(2) itself, because posix_fallocate would write where the file system cannot
+  // reserve. If asked for more than is available, some file systems keep what they could give, and
+  // fill the disk. So room is reserved in steps, each only while there is room for all remaining
+  // ones, because others may be reserving at the same time.
   Status reserve(std::uint64_t size) override {
     for (std::uint64_t end = 0; end < size;) {
       struct stat present {};
@@ -142,7 +143,7 @@ class SystemDisk final : public Disk {
     Descriptor descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (descriptor.get() < 0) return system_failure(errno, "cannot open {}", path.string());
     std::unique_ptr<File> file(new SystemFile(std::move(descriptor), path));
-    // A new file's name must survive a power cut, as its content does.
+    // A new file's name must survive a power cut, like its content.
     S3O_TRY(sync_directory(path.parent_path()));
     return file;
   }

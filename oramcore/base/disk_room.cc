@@ -11,7 +11,7 @@ namespace s3oram {
 
 namespace {
 
-/// Asks about the nearest directory that exists; false if that cannot be found out.
+/// Asks about the nearest directory that exists; returns false if that fails.
 bool ask_disk(const std::filesystem::path& path, struct statvfs& disk) {
   std::error_code error;
   std::filesystem::path there = std::filesystem::absolute(path, error);
@@ -35,12 +35,12 @@ Status check_disk_room(const std::filesystem::path& path, std::uint64_t bytes,
   struct statvfs disk {};
   if (!ask_disk(path, disk)) return {};  // creating the file will report it
   if ((disk.f_flag & ST_RDONLY) != 0)
-    return fail(Errc::failed, "{}: the file system there can only be read: name another directory",
+    return fail(Errc::failed, "{}: its file system is read-only; name another directory",
                 path.string());
   const std::uint64_t room = std::uint64_t{disk.f_bavail} * disk.f_frsize;
   if (room < bytes)
     return fail(Errc::disk_full,
-                "{}: its disk has {} free, and {} are needed to begin with: make room there, or "
+                "{}: its disk has {} free, and {} are needed to begin with; make room there, or "
                 "name a directory on another disk",
                 path.string(), human_size(room), human_size(bytes));
   if (disk.f_files > 0 && disk.f_favail < files)  // some file systems do not count files

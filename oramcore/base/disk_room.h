@@ -9,13 +9,13 @@
 
 namespace s3oram {
 
-/// How many bytes the file system of `path`, or of the nearest existing directory above it, has
-/// free for this user; std::nullopt if that cannot be found out.
+/// Returns how many bytes are free for this user in the file system of `path`, or of the nearest
+/// existing directory above it; std::nullopt if that cannot be determined.
 std::optional<std::uint64_t> disk_room(const std::filesystem::path& path);
 
-/// Checks that the file system of `path`, or of the nearest existing directory above it, can take
-/// `bytes` and `files` more from this user. Succeeds if that cannot be found out. Errors:
-/// disk_full, with numbers; failed (it is read-only).
+/// Checks that this user can add `bytes` and `files` to the file system of `path`, or of the
+/// nearest existing directory above it. Succeeds if that cannot be determined. Errors: disk_full,
+/// with numbers; failed (the file system is read-only).
 Status check_disk_room(const std::filesystem::path& path, std::uint64_t bytes, std::uint64_t files);
 
 }  // namespace s3oram

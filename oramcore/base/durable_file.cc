@@ -69,7 +69,7 @@ Status write_durably(const fs::path& path, ByteSpan content, FileOwner owner) {
 Status create_durably(const fs::path& path, ByteSpan content, FileOwner owner) {
   return write_beside(path, content, owner, [&](const char* fresh) -> Status {
     if (::link(fresh, path.c_str()) == 0) return {};
-    if (errno == EEXIST) return fail(Errc::exists, "{} is there already", path.string());
+    if (errno == EEXIST) return fail(Errc::exists, "{} exists already", path.string());
     return failure(path, "cannot be made");
   });
 }
@@ -91,7 +91,7 @@ Status copy_durably(const fs::path& from, const fs::path& to) {
     return file->sync();
   };
   Status copied = copy();
-  std::error_code ignored;  // the error that led here is the one to report
+  std::error_code ignored;  // the earlier error is the one to report
   if (!copied) fs::remove(to, ignored);
   return copied;
 }
@@ -104,16 +104,16 @@ Status sync_directory(const fs::path& directory) {
 }
 
 Result<Bytes> read_small_file(const fs::path& path, std::size_t limit, FileKinds kinds) {
-  // O_NONBLOCK, so that a fifo without a writer does not block. A fifo with one, as in --passfile
-  // <(COMMAND), is read.
+  // O_NONBLOCK, so that a fifo without a writer does not block. A fifo with a writer, as in
+  // --passfile <(COMMAND), is read.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0600));
   struct stat stat {};
   if (file.get() < 0 || ::fstat(file.get(), &stat) != 0) return failure(path, "cannot be read");
   const bool pipe = S_ISFIFO(stat.st_mode) && kinds == FileKinds::regular_or_pipe;
   if (!S_ISREG(stat.st_mode) && kinds == FileKinds::regular)
-    return fail(Errc::damaged_vault, "{}: is no ordinary file: remove it", path.string());
+    return fail(Errc::damaged_vault, "{} is not a regular file; remove it", path.string());
   if (!S_ISREG(stat.st_mode) && !pipe)
-    return fail(Errc::failed, "{}: neither a file nor a pipe", path.string());
+    return fail(Errc::failed, "{} is neither a file nor a pipe", path.string());
   if (::fcntl(file.get(), F_SETFL, 0) != 0) return failure(path, "cannot be read");
   Bytes content(limit + 1);
   std::size_t size = 0;

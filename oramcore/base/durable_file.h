@@ -15,16 +15,17 @@ enum class FileOwner {
 };
 
 /// Replaces `path`, or makes it, with `content` and mode 0600. After a power cut it holds the old
-/// or the new content, never a mixture, and the new one once this has returned. A power cut may
-/// leave a temporary file beside it, with six more letters in its name. Any thread and process may
-/// do this at any time; the last one wins. Errors name the file: disk_full, failed.
+/// or the new content, never a mixture; once this has returned, it holds the new one. A power cut
+/// may leave a temporary file beside it, with six more letters in its name. Any thread and process
+/// may call this at any time; the last one wins. Errors, with the file's name: disk_full, failed.
 Status write_durably(const std::filesystem::path& path, ByteSpan content,
                      FileOwner owner = FileOwner::of_former);
 
 /// Makes `path` as write_durably() does, but never replaces a file. Errors: also exists.
 Status create_durably(const std::filesystem::path& path, ByteSpan content, FileOwner owner);
 
-/// Copies a file: `to` exists whole and durable, or not at all. Errors: disk_full, failed.
+/// Copies a file: `to` then exists completely and durably, or not at all. Errors: disk_full,
+/// failed.
 Status copy_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// Makes the entries of `directory` itself durable.
@@ -36,11 +37,12 @@ enum class FileKinds {
 };
 
 /// Returns the content of a regular file, or of a pipe until its end, of at most `limit` bytes. A
-/// pipe without a writer is empty. Errors name the file.
+/// pipe without a writer is empty. Errors contain the file's name.
 Result<Bytes> read_small_file(const std::filesystem::path& path, std::size_t limit,
                               FileKinds kinds = FileKinds::regular_or_pipe);
 
-/// Returns `wanted`, or `wanted` with -2, -3, ... behind it: the first name that does not exist.
+/// Returns `wanted`, or `wanted` followed by -2, -3, ...: the first of these names that does not
+/// exist.
 std::filesystem::path free_path(const std::filesystem::path& wanted);
 
 }  // namespace s3oram

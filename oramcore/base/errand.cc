@@ -1,5 +1,5 @@
-// The two processes of an errand have a pair of sockets. One message goes there; one comes back: a
-// byte for the code, the error's text, and the files.
+// The two processes of an errand are connected by a pair of sockets. One message is sent; one comes
+// back, with a byte for the code, the error's text, and the files.
 #include "oramcore/base/errand.h"
 
 #include <sys/socket.h>
@@ -55,7 +55,7 @@ bool send_answer(int socket, const Status& done, const std::vector<Descriptor>& 
   ssize_t got = 0;
   do got = ::recv(socket.get(), content.data(), content.size(), 0);
   while (got < 0 && errno == EINTR);
-  if (got <= 0) ::_exit(0);  // the other end is closed, perhaps by its process's end
+  if (got <= 0) ::_exit(0);  // the other end is closed, perhaps because its process ended
   Status done;
   std::vector<Descriptor> files;
   try {  // the first byte is not content: an empty message means that the other end is closed
@@ -113,7 +113,7 @@ Errand& Errand::operator=(Errand&& other) noexcept {
 Errand::~Errand() { end(); }
 
 void Errand::end() {
-  // Another errand's process may have this end open too.
+  // Another errand's process may also have this end open.
   if (socket_.get() >= 0) ::shutdown(socket_.get(), SHUT_RDWR);
   socket_.close();
   if (process_ < 0) return;
@@ -123,7 +123,7 @@ void Errand::end() {
 
 Result<std::vector<Descriptor>> Errand::run(ByteSpan content) {
   if (content.size() >= kMostContent)
-    return fail(Errc::failed, "{} bytes are too many to be handed to root", content.size());
+    return fail(Errc::failed, "{} bytes are too many to be passed to root", content.size());
   Bytes request(1);
   request.insert(request.end(), content.begin(), content.end());
   Bytes said(kMostSaid);

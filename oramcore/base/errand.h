@@ -1,6 +1,5 @@
-// Keeps one thing that needs root's rights for after root has become another user: a separate
-// process keeps the rights for work that was fixed before, and later only learns that it must do
-// it.
+// Keeps root's rights for one task after root has become another user. A separate process keeps the
+// rights for work that was fixed in advance, and later only receives the order to do it.
 #pragma once
 
 #include <sys/types.h>
@@ -16,21 +15,21 @@ namespace s3oram {
 
 class Errand {
  public:
-  /// The work of the other process, done once. `content` comes from run(), and `files` go to the
-  /// process that called run().
+  /// The work of the other process, done once. `content` comes from run(), and `files` are sent to
+  /// the process that called run().
   using Work = std::function<Status(ByteSpan content, std::vector<Descriptor>& files)>;
 
-  /// The most bytes of a content, and the most files.
+  /// The largest size of the content in bytes, and the largest number of files.
   static constexpr std::size_t kMostContent = 128 << 10, kMostFiles = 4;
 
-  /// Forks the process that may later do `work`. Call it while this process has one thread and
+  /// Forks the process that may later do `work`. Call it while this process has only one thread and
   /// still has its rights. If this process ends first, the other one ends without doing the work.
   static Result<Errand> prepare(Work work);
 
   Errand() = default;
   Errand(Errand&& other) noexcept;
   Errand& operator=(Errand&& other) noexcept;
-  /// Lets the other process end.
+  /// Makes the other process end.
   ~Errand();
 
   bool is_prepared() const { return socket_.get() >= 0; }

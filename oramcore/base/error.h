@@ -1,5 +1,5 @@
-// Errors are values. An Errc is also the exit code of the programs: a stable contract for scripts,
-// listed in man/s3oramfs.1.
+// Errors are values. An Errc is also the exit code of the programs, which is a stable contract for
+// scripts and listed in man/s3oramfs.1.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace s3oram {
 
 enum class Errc : int {
   ok = 0,
-  failed = 1,             // anything without a code of its own
+  failed = 1,             // any error without a code of its own
   usage = 2,              // wrong arguments
   wrong_passphrase = 10,  // the passphrase or key file does not open this vault
   not_a_vault = 11,       // the directory holds no vault
@@ -31,12 +31,12 @@ enum class Errc : int {
   not_mounted = 23,       // umount of something that is not mounted
   unhealthy = 24,         // mounted, but something is wrong (status --check)
   servers_disagree = 25,  // servers contradict each other: one of them is faulty or lies
-  // Answers between parties; a user sees them only inside a longer message.
+  // Answers between parties; users see them only inside a longer message.
   need_open = 40,    // the server was restarted: open the session again
   fenced = 41,       // a newer session has the volume
-  bad_request = 42,  // malformed, or out of the protocol's order
+  bad_request = 42,  // malformed, or not allowed at this point of the protocol
   shutting_down = 43,
-  former_view = 44,  // the server does not hold that tree version any more
+  former_view = 44,  // the server no longer holds that tree version
 };
 
 /// What happened, to which file, server or option, and what to do next.
@@ -45,7 +45,7 @@ struct Error {
   std::string message;
 };
 
-/// A T or an Error; never ignored. Status is a Result without a value.
+/// A T or an Error; must not be ignored. Status is a Result without a value.
 template <class T>
 class [[nodiscard]] Result : public tl::expected<T, Error> {
  public:
@@ -53,15 +53,15 @@ class [[nodiscard]] Result : public tl::expected<T, Error> {
 };
 using Status = Result<void>;
 
-/// fail(Errc::usage, "no such option: {}", name) converts to any Result.
+/// The result of fail(Errc::usage, "no such option: {}", name) converts to any Result.
 template <class... Args>
 tl::unexpected<Error> fail(Errc code, fmt::format_string<Args...> format, Args&&... args) {
   return tl::unexpected<Error>(Error{code, fmt::format(format, std::forward<Args>(args)...)});
 }
 inline tl::unexpected<Error> fail(Error error) { return tl::unexpected<Error>(std::move(error)); }
 
-/// Whether a result's value may be thrown away: one that cannot be copied owns something, as a lock
-/// does, and ends with it.
+/// Returns whether a result's value may be discarded. A value that cannot be copied may not,
+/// because it owns something, such as a lock, and ends with it.
 template <class R>
 constexpr bool may_drop_value() {
   using Value = typename R::value_type;
@@ -73,7 +73,7 @@ constexpr bool may_drop_value() {
 
 }  // namespace s3oram
 
-/// Returns the error of `expr` from the enclosing function, if it has one, and drops its value.
+/// If `expr` has an error, returns it from the enclosing function; otherwise drops the value.
 #define S3O_TRY(expr)                                                                       \
   do {                                                                                      \
     auto s3o_status = (expr);                                                               \
@@ -87,13 +87,14 @@ constexpr bool may_drop_value() {
     if (!s3o_status) co_return ::s3oram::fail(std::move(s3o_status).error());                  \
   } while (false)
 
-/// Evaluates `expr`, a Result<T>; returns its error from the enclosing function if it has one, and
-/// otherwise makes `decl` (as in `const auto name`) from its value.
+/// Evaluates `expr`, a Result<T>. If it has an error, returns that from the enclosing function;
+/// otherwise initializes `decl` (such as `const auto name`) with its value.
 #define S3O_ASSIGN(decl, ...) S3O_ASSIGN_AS(S3O_RESULT_HERE(__LINE__), return, decl, __VA_ARGS__)
 #define S3O_CO_ASSIGN(decl, ...) \
   S3O_ASSIGN_AS(S3O_RESULT_HERE(__LINE__), co_return, decl, __VA_ARGS__)
 
-// A name that no other line of the function has, so that one scope can hold several assignments.
+// A name that occurs in no other line of the function, so that one scope can hold several
+// assignments.
 #define S3O_RESULT_HERE(line) S3O_RESULT_AT(line)
 #define S3O_RESULT_AT(line) s3o_result_##line
 #define S3O_ASSIGN_AS(result, return_, decl, ...)                 \

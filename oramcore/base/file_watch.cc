@@ -37,17 +37,17 @@ Status FileWatch::check() const {
   struct stat found {};
   if (::fstatat(seen_->directory.get(), name_.c_str(), &found, 0) != 0) {
     if (errno != ENOENT && errno != ENOTDIR) return system_failure(errno, "{}", path_.string());
-    return fail(Errc::damaged_vault, "{} was removed while it is in use", path_.string());
+    return fail(Errc::damaged_vault, "{} was removed while in use", path_.string());
   }
   if (found.st_dev != seen_->device || found.st_ino != seen_->inode)
-    return fail(Errc::damaged_vault, "{} was replaced by another file while it is in use",
+    return fail(Errc::damaged_vault, "{} was replaced by another file while in use",
                 path_.string());
   const auto size = static_cast<std::uint64_t>(found.st_size);
   const std::uint64_t before = seen_->size;
   if (size_ == Size::never_shrinks && size < before)
     return fail(Errc::damaged_vault,
-                "{} was cut short while it is in use: it has {} instead of at least {}",
-                path_.string(), human_size(size), human_size(before));
+                "{} was truncated while in use: it has {} instead of at least {}", path_.string(),
+                human_size(size), human_size(before));
   seen_->size = size;
   struct statvfs disk {};
   if (::fstatvfs(seen_->own.get(), &disk) == 0 && (disk.f_flag & ST_RDONLY) != 0)

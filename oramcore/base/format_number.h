@@ -8,19 +8,19 @@
 
 namespace s3oram {
 
-/// Returns the refusal (unsupported) of the format `found`, which is not `known`. The message says
-/// where that is, both numbers, and what to do. `where` names the file, and the table if it has
-/// several.
+/// Returns the error (unsupported) for the format `found`, which is not `known`. The message says
+/// where the format was found, both numbers, and what to do. `where` names the file, and also the
+/// table if the file has several.
 inline tl::unexpected<Error> unknown_format(std::string_view where, std::int64_t found,
                                             std::int64_t known) {
   if (found > known)
     return fail(Errc::unsupported,
-                "{}: its format {} is newer than this program, which knows format {}: use the "
+                "{}: its format {} is newer than this program, which knows format {}; use the "
                 "version of s3oramfs that made it, or a later one; nothing was changed",
                 where, found, known);
   return fail(Errc::unsupported,
               "{}: its format {} is that of a version before the first release, and this program "
-              "knows format {}: copy the files out with the version that made it",
+              "knows format {}; copy the files out with the version that made it",
               where, found, known);
 }
 

@@ -1,5 +1,5 @@
 // Common parts of the options of all programs. --help fits a terminal of 80 columns if no
-// description is longer than 52 letters.
+// description is longer than 52 characters.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,8 +11,8 @@
 
 namespace s3oram {
 
-/// Makes parsing refuse empty values, which come from scripts with unset variables, except of
-/// `but`.
+/// Makes parsing refuse empty values, which come from scripts with unset variables, except for the
+/// option `but`.
 inline void refuse_empty_values(CLI::App& app, const CLI::Option* but = nullptr) {
   const auto has_one = [but](const CLI::Option* option) {
     return option->get_type_size() > 0 && option != but;
@@ -23,7 +23,7 @@ inline void refuse_empty_values(CLI::App& app, const CLI::Option* but = nullptr)
     });
 }
 
-/// Accepts a size as parse_size() does, and turns it into the number of bytes.
+/// Accepts a size as parse_size() does, and converts it to the number of bytes.
 inline CLI::Validator size_from(std::uint64_t least, std::uint64_t most = UINT64_MAX) {
   return {[=](std::string& text) {
             const auto bytes = parse_size(text, least, most);
@@ -36,7 +36,7 @@ inline CLI::Validator size_from(std::uint64_t least, std::uint64_t most = UINT64
 
 class HelpFormatter final : public CLI::Formatter {
  public:
-  /// `needed` are options that the usage line shows.
+  /// `needed` lists the options that the usage line shows.
   explicit HelpFormatter(std::string needed = "") : needed_(std::move(needed)) { column_width(28); }
 
   std::string make_usage(const CLI::App* app, std::string name) const override {
@@ -61,7 +61,7 @@ class HelpFormatter final : public CLI::Formatter {
   }
 
  private:
-  // Removes what CLI::Range adds: "A:INT in [1 - 9]" becomes A, and likewise for UINT.
+  // Removes what CLI::Range adds: "A:INT in [1 - 9]" becomes A; the same for UINT.
   static std::string type_of(const CLI::Option& option) {
     const std::string name = option.get_type_name();
     return name.substr(0, std::min(name.find(":INT in "), name.find(":UINT in ")));

@@ -24,8 +24,8 @@ namespace {
 
 using CapabilitySets = std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3>;
 
-/// The variables that programs started later may see. All others, such as tokens, may be for root
-/// alone.
+/// The variables that programs started later may see. All others, such as tokens, may be intended
+/// for root alone.
 constexpr std::array<std::string_view, 14> kKept = {
     "PATH=",     "LANG=",           "LANGUAGE=", "LC_",   "TZ=",   "TERM=",  "NOTIFY_SOCKET=",
     "WATCHDOG_", "JOURNAL_STREAM=", "S3ORAMFS_", "ASAN_", "TSAN_", "UBSAN_", "LSAN_"};
@@ -53,8 +53,8 @@ bool has_capabilities() {
   });
 }
 
-/// Drops capabilities of this process and all that it starts. no_new_privs makes those useless that
-/// it has no right to drop.
+/// Drops the capabilities of this process and of all that it starts. Those that it has no right to
+/// drop are made useless by no_new_privs.
 void empty_bounding_set() {
   for (unsigned long capability = 0; ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0;
        ++capability)
@@ -77,7 +77,7 @@ Result<User> find_user(uid_t uid, gid_t group) {
   if (const passwd* entry = ::getpwuid(uid)) return User{uid, entry->pw_gid, entry->pw_name};
   if (group == 0)
     return fail(Errc::unsupported,
-                "the system knows no user {}, whose files are of root's group: give them to the "
+                "the system knows no user {}, whose files belong to root's group: give them to the "
                 "user's own group (chgrp)",
                 uid);
   return User{uid, group, {}};

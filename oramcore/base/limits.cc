@@ -43,7 +43,7 @@ void raise_limit(int resource, rlim_t most = RLIM_INFINITY) {
 }
 
 /// Leaves time between the soft limit of processor time (SIGXCPU) and the hard one (SIGKILL), so
-/// that a program can end in order.
+/// that a program can end in an orderly way.
 void raise_processor_time() {
   constexpr rlim_t kToEnd = 10;  // seconds
   rlimit limit{};
@@ -70,10 +70,11 @@ constexpr std::size_t kReserve = 256 << 10;
   std::set_new_handler(nullptr);
   delete[] reserve.exchange(nullptr);
   constexpr std::string_view kWords =
-      "s3oramfs: there is no more memory: raise its limit (ulimit -v, ulimit -d, MemoryMax=), or "
+      "s3oramfs: there is no more memory; raise its limit (ulimit -v, ulimit -d, MemoryMax=), or "
       "give a smaller --cache\n";
   [[maybe_unused]] const ssize_t told = ::write(STDERR_FILENO, kWords.data(), kWords.size());
-  spdlog::critical("there is no more memory, and this process ends; what it called durable is");
+  spdlog::critical(
+      "there is no more memory, and this process ends; what it reported as durable is durable");
   spdlog::shutdown();
   ::_exit(static_cast<int>(Errc::failed));
 }
@@ -81,7 +82,7 @@ constexpr std::size_t kReserve = 256 << 10;
 Status too_little(std::string_view what, std::string_view resource, const std::string& allowed,
                   const std::string& needed, std::string_view how) {
   return fail(Errc::unsupported,
-              "{}: the limit of {} is {}, and at least {} are needed: raise it ({})", what,
+              "{}: the limit of {} is {}, and at least {} are needed; raise it ({})", what,
               resource, allowed, needed, how);
 }
 
@@ -153,9 +154,9 @@ std::string reason_not_started(int error) {
 
 std::string reason_of(const std::exception& exception) {
   if (dynamic_cast<const std::bad_alloc*>(&exception))
-    return "there is no more memory: raise its limit (ulimit -v, ulimit -d, MemoryMax=)";
+    return "there is no more memory; raise its limit (ulimit -v, ulimit -d, MemoryMax=)";
   const auto* system = dynamic_cast<const std::system_error*>(&exception);
-  const bool bare =  // without words of our own
+  const bool bare =  // without a text of our own
       system && system->what() == system->code().message();
   return bare ? reason_not_started(system->code().value()) : exception.what();
 }

@@ -1,4 +1,4 @@
-// Limits log lines that would repeat while a condition lasts.
+// Limits log lines that would be repeated while a condition lasts.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 
 namespace s3oram {
 
-/// Lets one line through in each interval, and counts the others. Not thread-safe.
+/// Lets one line through per interval, and counts the others. Not thread-safe.
 class LogLimit {
  public:
   explicit LogLimit(std::chrono::nanoseconds every = std::chrono::seconds(30)) : every_(every) {}

@@ -20,7 +20,7 @@ void keep_freed_memory(std::uint64_t usable) {
 
 void share_freed_memory() {
 #ifdef M_ARENA_MAX
-  mallopt(M_ARENA_MAX, 2);  // with a single arena threads would wait for each other
+  mallopt(M_ARENA_MAX, 2);  // with a single arena, threads would wait for each other
 #endif
 }
 

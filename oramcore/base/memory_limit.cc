@@ -19,12 +19,12 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-/// The names of files and fields in a version of control groups.
+/// The names of files and fields in one version of control groups.
 struct Names {
   std::vector<const char*> limits;
   const char* use;
   std::vector<const char*> files;      // fields of memory.stat: the kernel's file cache
-  std::vector<const char*> unwritten;  // and its dirty pages
+  std::vector<const char*> unwritten;  // its dirty pages
 };
 const Names kFirst = {{"memory.limit_in_bytes"},
                       "memory.usage_in_bytes",
@@ -40,13 +40,13 @@ struct Group {
   const Names& names;
 };
 
-/// Reads a number; std::nullopt if the file does not exist or says "max".
+/// Reads a number; returns `otherwise` if the file does not exist or does not begin with a number.
 std::uint64_t number_in(const fs::path& file, std::uint64_t otherwise) {
   std::uint64_t number = 0;
   return std::ifstream(file) >> number ? number : otherwise;
 }
 
-/// Reads lines of a name, perhaps with a colon, and a number.
+/// Reads lines that consist of a name, perhaps with a colon, and a number.
 std::map<std::string, std::uint64_t> numbers_in(const fs::path& file) {
   std::map<std::string, std::uint64_t> numbers;
   std::ifstream lines(file);
@@ -58,7 +58,7 @@ std::map<std::string, std::uint64_t> numbers_in(const fs::path& file) {
   return numbers;
 }
 
-/// Returns a group and its parents, as far as they are visible here.
+/// Adds a group and its parents, as far as they are visible here.
 void add_groups(const fs::path& top, fs::path group, const Names& names, std::vector<Group>& to) {
   for (;; group = group.parent_path()) {
     to.push_back({top / group, names});
@@ -122,7 +122,7 @@ Status check_memory(std::string_view what, std::uint64_t least) {
   const std::uint64_t usable = usable_memory();
   if (usable >= least) return {};
   return fail(Errc::unsupported,
-              "{}: it may use {} of memory, and at least {} are needed: raise that limit "
+              "{}: it may use {} of memory, but at least {} are needed; raise that limit "
               "(MemoryMax=, of the container, ulimit -v)",
               what, human_size(usable), human_size(least));
 }

@@ -19,7 +19,7 @@ class CacheShift {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr unsigned kMost = 5;
-  /// Time without shortage before caches grow: it may come back.
+  /// Caches grow only after this time without a shortage, because a shortage may recur.
   static constexpr std::chrono::seconds kCalm{10};
 
   /// Returns the shift for the memory that is left at `now`. Call it with times that do not go
@@ -33,12 +33,13 @@ class CacheShift {
 
 class MemoryWatch {
  public:
-  /// Calls `changed(shift)` on a thread of its own whenever the shift changes, and repeatedly while
-  /// memory is short. `room` returns what is left. Errors: failed (no thread).
+  /// Calls `changed(shift)` on a separate thread whenever the shift changes, and repeatedly while
+  /// memory is short. `room` returns the memory left. Errors: failed (the thread cannot be
+  /// started).
   static Result<std::unique_ptr<MemoryWatch>> start(
       std::function<void(unsigned shift)> changed,
       std::function<MemoryRoom()> room = [] { return memory_room(); });
-  /// Waits for a call under way.
+  /// Waits for a call that is under way.
   ~MemoryWatch();
 
  private:

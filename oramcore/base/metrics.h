@@ -1,10 +1,10 @@
 // Metrics for Prometheus: counters, gauges and histograms by name and labels, and their text in its
 // exposition format 0.0.4.
 //
-// A user of metrics makes its instruments once, keeps the references, and updates them from any
-// thread without locks. Names end in their unit (_seconds, _bytes), counters in _total. A value or
-// a label must not say more than docs/leakage.md lets a local reader know: no file names, no keys,
-// no places of blocks.
+// A user of metrics creates its instruments once, keeps the references, and updates them from any
+// thread without locks. Names end in their unit (_seconds, _bytes), those of counters in _total. A
+// value or a label must not say more than a local reader may know (docs/leakage.md): no file names,
+// no keys, no places of blocks.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@
 
 namespace s3oram {
 
-/// Only grows. Any thread.
+/// A value that only grows. Any thread.
 class Counter {
  public:
   void add(std::uint64_t more = 1) { value_.fetch_add(more, std::memory_order_relaxed); }
@@ -33,7 +33,7 @@ class Counter {
   std::atomic<std::uint64_t> value_ = 0;
 };
 
-/// Goes up and down. Any thread.
+/// A value that goes up and down. Any thread.
 class Gauge {
  public:
   void set(double value) { value_.store(value, std::memory_order_relaxed); }
@@ -43,8 +43,8 @@ class Gauge {
   std::atomic<double> value_ = 0;
 };
 
-/// Counts durations in buckets. Any thread; a text made at the same time may lack the newest
-/// observation in one of its lines.
+/// Counts durations in buckets. Any thread; in a text made at the same time, one of the lines may
+/// lack the newest observation.
 class Histogram {
  public:
   explicit Histogram(std::vector<double> bounds);
@@ -68,14 +68,15 @@ class Metrics {
  public:
   using Labels = std::vector<std::pair<std::string, std::string>>;
 
-  /// Returns the instrument with this name and these labels, and makes it if it does not exist. All
-  /// instruments of one name have the same kind, which is asserted, and the first one's help.
+  /// Returns the instrument with this name and these labels; creates it if it does not exist. All
+  /// instruments with one name have the same kind, which is asserted, and the help of the first
+  /// one.
   Counter& counter(std::string_view name, std::string_view help, Labels labels = {});
   Gauge& gauge(std::string_view name, std::string_view help, Labels labels = {});
-  /// A histogram of seconds, with bounds from 1 ms to a minute.
+  /// Returns a histogram of seconds, with bounds from 1 ms to a minute.
   Histogram& histogram(std::string_view name, std::string_view help, Labels labels = {});
 
-  /// Returns the text of all metrics, families in the order of their names.
+  /// Returns the text of all metrics, with families in the order of their names.
   std::string text() const;
 
  private:
@@ -94,7 +95,7 @@ class Metrics {
   std::map<std::string, Family, std::less<>> families_;
 };
 
-/// A default for callers that are given no Metrics; nobody reads it.
+/// Returns a default for callers that are given no Metrics; nobody reads it.
 Metrics& unread_metrics();
 
 }  // namespace s3oram

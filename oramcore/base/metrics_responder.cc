@@ -22,7 +22,7 @@ using boost::system::error_code;
 using Tcp = asio::ip::tcp;
 using Answer = http::response<http::string_body>;
 
-constexpr std::chrono::seconds kPause{1};  // after a failed accept
+constexpr std::chrono::seconds kPause{1};  // pause after a failed accept
 
 std::optional<Tcp::endpoint> parse(const std::string& text) {
   const auto colon = text.rfind(':');
@@ -31,7 +31,7 @@ std::optional<Tcp::endpoint> parse(const std::string& text) {
   if (host.size() > 2 && host.front() == '[' && host.back() == ']')
     host = host.substr(1, host.size() - 2);
   else if (host.find(':') != std::string::npos)
-    return std::nullopt;  // it is ambiguous which colon is before the port
+    return std::nullopt;  // ambiguous: any colon could be the one before the port
   std::uint16_t port = 0;
   const char* end = text.data() + text.size();
   const auto [rest, wrong] = std::from_chars(text.data() + colon + 1, end, port);
@@ -47,7 +47,7 @@ std::string written(const Tcp::endpoint& endpoint) {
                                     : fmt::format("{}:{}", host, endpoint.port());
 }
 
-/// Returns whether a Host header means this machine: localhost or a loopback address, with or
+/// Returns whether a Host header refers to this machine: localhost or a loopback address, with or
 /// without a port.
 bool is_local_host(std::string_view host) {
   const auto colon = host.rfind(':');
@@ -87,9 +87,9 @@ Answer MetricsResponder::State::respond(const http::request<http::empty_body>& r
     return answer_with(http::status::forbidden, "ask for localhost\n");
   const auto target = request.target();
   if (target.substr(0, target.find('?')) != "/metrics")
-    return answer_with(http::status::not_found, "there is only /metrics\n");
+    return answer_with(http::status::not_found, "the only page here is /metrics\n");
   if (request.method() != http::verb::get && request.method() != http::verb::head) {
-    Answer answer = answer_with(http::status::method_not_allowed, "there is only GET\n");
+    Answer answer = answer_with(http::status::method_not_allowed, "the only method here is GET\n");
     answer.set(http::field::allow, "GET, HEAD");
     return answer;
   }
@@ -142,7 +142,7 @@ Task<void> MetricsResponder::State::accept_all(std::shared_ptr<State> state) {
     Tcp::socket socket =
         co_await state->acceptor.async_accept(asio::redirect_error(asio::use_awaitable, error));
     if (!state->page) break;
-    if (error) {  // out of descriptors, perhaps
+    if (error) {  // perhaps no descriptors are left
       pause.expires_after(kPause);
       co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
     } else {
@@ -161,10 +161,10 @@ Status check_metrics_address(const MetricsAddress& address, std::string_view opt
     return fail(Errc::usage, "{} {}: give an address in numbers and a port, like 127.0.0.1:9751",
                 option, address.address);
   if (!endpoint->address().is_loopback() && !address.any)
-    return fail(Errc::usage,
-                "{} {}: only this machine may read it, so it must be a loopback address, like "
-                "127.0.0.1:{}",
-                option, address.address, endpoint->port());
+    return fail(
+        Errc::usage,
+        "{} {}: only this machine may read the metrics; give a loopback address, like 127.0.0.1:{}",
+        option, address.address, endpoint->port());
   return {};
 }
 

@@ -1,4 +1,4 @@
-// Finds the processes that use a mount, by the links that /proc shows of each.
+// Finds the processes that use a mount, from the links that /proc shows for each process.
 #include "oramcore/base/mount_users.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Finds out who uses a mount, for messages.
+// Finds the processes that use a mount, for messages.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@ namespace s3oram {
 
 /// Returns the processes that have something inside `point` open, mapped, or as their directory:
 /// "bash (process 12), less (process 34)"; only the first few. Empty if there are none, or none
-/// that the caller may see. Does not ask the daemon.
+/// that the caller may see. Does not access the mount's daemon.
 std::string users_of_mount(const std::filesystem::path& point);
 
 }  // namespace s3oram

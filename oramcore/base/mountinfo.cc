@@ -1,4 +1,4 @@
-// Parses /proc/self/mountinfo without asking a daemon, which may hang.
+// Parses /proc/self/mountinfo without accessing a daemon, which may hang.
 #include "oramcore/base/mountinfo.h"
 
 #include <fcntl.h>
@@ -119,7 +119,7 @@ unsigned mount_id(int file) {
 }
 
 bool is_covered(const VaultMount& mount) {
-  const Descriptor seen(::open(mount.point.c_str(), O_PATH | O_CLOEXEC));  // asks no daemon
+  const Descriptor seen(::open(mount.point.c_str(), O_PATH | O_CLOEXEC));  // accesses no daemon
   const unsigned id = mount_id(seen.get());
   return id != 0 && id != mount.id;
 }

@@ -1,4 +1,4 @@
-// Flushes standard output, and reports what could not be written.
+// Flushes standard output, and reports if it could not be written.
 #include "oramcore/base/output.h"
 
 #include <cerrno>
@@ -12,8 +12,8 @@ Status output_written() {
   errno = 0;
   std::cout.flush();
   if (std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
-  return fail(Errc::failed, "what was to be printed could not be written{}{}",
-              errno != 0 ? ": " : "", errno != 0 ? std::strerror(errno) : "");
+  return fail(Errc::failed, "the output could not be written{}{}", errno != 0 ? ": " : "",
+              errno != 0 ? std::strerror(errno) : "");
 }
 
 }  // namespace s3oram

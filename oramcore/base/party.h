@@ -5,7 +5,7 @@
 
 namespace s3oram {
 
-/// 0 is the client, 1..l are the servers (and their evaluation points).
+/// 0 is the client; 1..l are the servers (and their evaluation points).
 using Party = std::uint8_t;
 constexpr Party kClient = 0;
 

@@ -23,7 +23,7 @@ void open_standard_streams() {
 
 std::vector<int> open_files() {
   std::vector<int> files;
-  std::error_code unknown;  // without /proc
+  std::error_code unknown;  // if there is no /proc
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", unknown)) {
     const int fd = std::atoi(entry.path().filename().c_str());
     if (fd > STDERR_FILENO) files.push_back(fd);
@@ -42,7 +42,7 @@ bool is_stopped(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
   std::getline(file, line);
-  // PID (NAME) STATE ...; the name may hold anything.
+  // PID (NAME) STATE ...; the name may contain anything.
   const auto end = line.rfind(") ");
   return end != std::string::npos && end + 2 < line.size() &&
          (line[end + 2] == 'T' || line[end + 2] == 't');

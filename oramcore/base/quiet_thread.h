@@ -1,4 +1,4 @@
-// Threads that no signal reaches.
+// Threads that receive no signals.
 #pragma once
 
 #include <signal.h>
@@ -9,7 +9,7 @@
 namespace s3oram {
 
 /// Starts a thread with all signals blocked, so that none interrupts its calls; another thread
-/// waits for signals. Throws std::system_error if the system gives no thread.
+/// waits for signals. Throws std::system_error if the system refuses the thread.
 template <class Work>
 std::thread start_quiet_thread(Work work) {
   sigset_t all, before;

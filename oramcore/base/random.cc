@@ -11,7 +11,7 @@
 namespace s3oram {
 namespace {
 
-// libsodium picks its fast implementations here (and does not without it).
+// libsodium selects its fast implementations in sodium_init(), and only there.
 [[maybe_unused]] const bool kSodiumReady = [] {
   if (sodium_init() < 0) std::abort();
   return true;
@@ -51,7 +51,7 @@ Prg::Prg(const Seed& seed, ByteSpan context) : cipher_(EVP_CIPHER_CTX_new()) {
 Prg::~Prg() { sodium_memzero(buffer_.data(), buffer_.size()); }
 
 void Prg::fill(MutableByteSpan out) {
-  if (out.empty()) return;  // its data() may be null, which memset must not see
+  if (out.empty()) return;  // its data() may be null, which must not be passed to memset
   std::memset(out.data(), 0, out.size());
   add_to(out);
 }

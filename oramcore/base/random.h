@@ -1,4 +1,4 @@
-// Randomness is passed in: the system's in use, a seeded one in tests and the simulator.
+// Randomness is passed in: the system's in production, a seeded source in tests and the simulator.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace s3oram {
 
 using Seed = std::array<std::uint8_t, 32>;
 
-/// A source of uniformly random bytes. Not thread-safe: give each thread a Prg of its own.
+/// A source of uniformly random bytes. Not thread-safe: give each thread its own Prg.
 class Random {
  public:
   virtual ~Random() = default;
@@ -30,7 +30,7 @@ class SystemRandom final : public Random {
   void fill(MutableByteSpan out) override;
 };
 
-/// Bytes drawn in advance, perhaps on another thread. No more than `size` bytes may be asked for.
+/// Bytes drawn in advance, perhaps on another thread. No more than `size` bytes may be requested.
 class DrawnRandom final : public Random {
  public:
   DrawnRandom(Random& from, std::size_t size) : bytes_(size) { from.fill(bytes_); }
@@ -46,8 +46,8 @@ class DrawnRandom final : public Random {
 };
 
 /// ChaCha20 keystream under BLAKE2b(key = seed, message = context). The context binds a stream to
-/// its one use (purpose, epoch, eviction, attempt, ...); the same (seed, context) gives the same
-/// stream on every machine. The seed and key are wiped on destruction.
+/// its single use (purpose, epoch, eviction, attempt, ...); the same (seed, context) gives the same
+/// stream on every machine. The seed and the key are wiped on destruction.
 class Prg final : public Random {
  public:
   Prg(const Seed& seed, ByteSpan context);
@@ -55,7 +55,7 @@ class Prg final : public Random {
   Prg(const Prg&) = delete;
   Prg& operator=(const Prg&) = delete;
   void fill(MutableByteSpan out) override;
-  /// Adds (XORs) to `out` what fill() would write.
+  /// Adds (XORs) to `out` the bytes that fill() would write.
   void add_to(MutableByteSpan out);
 
  private:
@@ -64,7 +64,7 @@ class Prg final : public Random {
   };
   std::unique_ptr<evp_cipher_ctx_st, FreeCipher> cipher_;
   std::array<std::uint8_t, 512> buffer_{};
-  std::size_t used_ = 512;  // of buffer_; at first it is empty
+  std::size_t used_ = 512;  // bytes of buffer_ used; it is empty at first
 };
 
 }  // namespace s3oram

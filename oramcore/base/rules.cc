@@ -1,4 +1,4 @@
-// Which rules are left out, in a build with S3O_RULE_SWITCHES.
+// Keeps track of which rules are left out, in a build with S3O_RULE_SWITCHES.
 #include "oramcore/base/rules.h"
 
 #ifdef S3O_RULE_SWITCHES

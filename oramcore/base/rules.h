@@ -1,10 +1,9 @@
 // The rules that keep every failure recoverable, by name, so that a test can leave one out and show
-// that another test then fails. The code that keeps a rule asks:
-//
+// that another test then fails. Code that follows a rule asks:
 //   if (rule_holds(Rule::free_after_commit)) ...
 //
-// In a product this is always true and costs nothing. In a build with the CMake option
-// S3O_RULE_SWITCHES, rules are left out by leave_out(), or by S3ORAMFS_LEAVE_OUT=name,name in the
+// In the product this is always true and costs nothing. In a build with the CMake option
+// S3O_RULE_SWITCHES, rules are left out by leave_out(), or with S3ORAMFS_LEAVE_OUT=name,name in the
 // environment (for programs that a test starts; an unknown name ends the program).
 #pragma once
 
@@ -42,28 +41,28 @@ enum class Rule {
   ballast,             // room is kept back for decisions and deletions
   root_stamps,         // a root slot without the access acknowledged in it is damaged
   // against servers that lie
-  hop_check,          // an eviction is decided only after what servers passed on was checked
-  hop_check_of_last,  // also what role 1 passes on behind the secret permutation
+  hop_check,          // an eviction is decided only after the servers' messages were checked
+  hop_check_of_last,  // including the messages of role 1 after the secret permutation
   hop_audit,          // role 3's report of its shares is compared with the others' shares
-  hop_keys,           // no server knows the key by which it is checked
+  hop_keys,           // no server knows the key with which it is checked
   hop_roles,          // the next attempt at an eviction has other roles
-  computed_once,      // what another server sends a second time is not computed with again
-  zero_answers,       // a retrieval of nothing must bring zeros
+  computed_once,      // data that another server sends twice is used only once
+  zero_answers,       // a retrieval of nothing must return zeros
   fresh_shares,       // a slot that is healed gets fresh shares at every server
   // ring
-  residents_first,     // an eviction places what lies at the server before what lies in the top
+  residents_first,     // an eviction places blocks from the server before those from the top
   oldest_first,        // an eviction places the oldest blocks of the top first
-  own_order,           // each version of a bucket has an order of points of its own
-  asked_points,        // a rebuild counts as used what the server says was asked for
+  own_order,           // each version of a bucket has its own order of points
+  asked_points,        // a rebuild counts the points that the server reports as asked as used
   fresh_points,        // no two accesses ask for one point of a bucket version
   verified_answers,    // an answer that does not fit its rows' tags is not used
   parity_row,          // a row that fails its checksum is rebuilt from the others
-  early_reshuffle,     // a bucket whose dummies are used up is written again before it is asked
+  early_reshuffle,     // a bucket whose dummies are used up is rewritten before it is asked
   cache_after_commit,  // a slot of the top's cache is used again only after its freeing has
                        // committed
-  log_again,           // a block of the top is logged again before its log slot is used again
+  log_again,           // a block of the top is logged again before its log slot is reused
   // mirror
-  row_check,    // what an eviction has made is checked before it is decided
+  row_check,    // the result of an eviction is checked before it is decided
   maintenance,  // every block is read and written back before it has too many layers
   count,
 };

@@ -1,4 +1,4 @@
-// The distance between two words (Levenshtein).
+// Computes the distance between two words (Levenshtein).
 #include "oramcore/base/spelling.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace s3oram {
 namespace {
 
-/// How many letters have to be put in, left out or changed to make one word of the other.
+/// Returns how many letters must be inserted, omitted or changed to turn one word into the other.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -27,7 +27,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 std::string nearest_word(std::string_view typed, const std::vector<std::string>& words) {
   std::string nearest;
-  std::size_t best = 3;  // further off it is no slip of the pen
+  std::size_t best = 3;  // with a larger distance it is not a typing error
   for (const std::string& word : words) {
     const std::size_t off = distance(typed, word);
     if (off >= best || off >= word.size() / 2 + 1) continue;

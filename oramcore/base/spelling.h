@@ -1,4 +1,4 @@
-// Guesses which word somebody has mistyped.
+// Guesses which word was mistyped.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace s3oram {
 
-/// The one of `words` that is nearest to `typed`, by letters put in, left out or changed; empty if
-/// none is so near that it may be a slip of the pen.
+/// Returns the word in `words` that is nearest to `typed`, counting inserted, omitted and changed
+/// letters; empty if none is near enough to be a typing error.
 std::string nearest_word(std::string_view typed, const std::vector<std::string>& words);
 
 }  // namespace s3oram

@@ -14,7 +14,7 @@ inline Errc code_of(int error) {
   return error == ENOSPC || error == EDQUOT || error == EFBIG ? Errc::disk_full : Errc::failed;
 }
 
-/// Calls fail() with the code of `error`, and its meaning at the end of the message:
+/// Calls fail() with the code for `error`, and appends the meaning of `error` to the message:
 /// system_failure(errno, "fsync {}", path) gives "fsync PATH: Input/output error".
 template <class... Args>
 tl::unexpected<Error> system_failure(int error, fmt::format_string<Args...> format,

@@ -1,4 +1,4 @@
-// Starts threads. The system may refuse one, which is an error before anything depends on it.
+// Starts threads. The system may refuse a thread, which is reported before anything depends on it.
 #pragma once
 
 #include <string_view>

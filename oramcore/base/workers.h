@@ -1,5 +1,5 @@
-// A pool of threads. Replaces asio's thread_pool, which waits forever when the system refuses one
-// of its threads.
+// A pool of threads. Replaces asio's thread_pool, which waits forever if the system refuses one of
+// its threads.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace s3oram {
 
 class Workers {
  public:
-  /// Each thread calls `begin` first. Throws std::system_error if the system gives no more threads.
+  /// Each thread calls `begin` first. Throws std::system_error if the system refuses a thread.
   explicit Workers(
       unsigned threads, const std::function<void()>& begin = [] {}) {
     try {

@@ -43,7 +43,8 @@ std::optional<Agreement> find_agreement(const ClientScheme& scheme, const Volume
     each.label = *label;
     for (std::size_t i = 0; i < servers.size(); ++i)
       if (!chosen[i] && each.share_of(servers[i]) == shares[i]) each.servers.push_back(servers[i]);
-    // Of as many on both sides the newest counts: an older slot that opens can be shown again.
+    // Of two equally large sets, the newer block counts, because an older slot that opens can be
+    // shown again.
     const auto rank = [](const Agreement& agreement) {
       return std::pair(agreement.servers.size(), agreement.label.version);
     };

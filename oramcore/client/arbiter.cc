@@ -1,4 +1,4 @@
-// Disputes about an eviction: who lied, and which share of the path is wrong.
+// Disputes about an eviction: finds out who lied, and which share of the path is wrong.
 #include "oramcore/client/arbiter.h"
 
 #include <spdlog/spdlog.h>
@@ -20,7 +20,8 @@ Task<Status> Arbiter::after_disagreement(Error found, std::optional<Dispute> dis
     if (liar != 0) found = name_liar(liar, found);
   }
   if (last) co_return fail(std::move(found));
-  // The next attempt shows whether the path is sound; a server that refuses this ends nothing.
+  // The next attempt shows whether the path is sound, so a server that refuses the comparison ends
+  // nothing.
   if (auto settled = co_await settle_path(); !settled && !state_.dead)
     spdlog::warn("the path of eviction {} could not be compared: {}", state_.tree.tree_version,
                  settled.error().message);
@@ -28,8 +29,9 @@ Task<Status> Arbiter::after_disagreement(Error found, std::optional<Dispute> dis
   co_return Status{};
 }
 
-/// All servers' shares of the path show what each had to send. If some do not fit together, the
-/// comparison that follows names their server. Returns 0 if nobody can be named.
+/// Reads all servers' shares of the path, which show what each server had to send. Returns 0 if
+/// nobody can be named. If shares do not fit together, the comparison that follows names their
+/// server.
 Task<Result<Party>> Arbiter::find_liar(Dispute dispute) {
   const PathSlots path =
       PathSlots::evicted(state_.params, state_.tree.tree_version, state_.tree.height);
@@ -50,7 +52,8 @@ Task<Result<Party>> Arbiter::find_liar(Dispute dispute) {
                              [&] { return dispute.check->find_liar(dispute.reports, shares); });
 }
 
-/// Whether those of each slot lie on one polynomial.
+/// Reads the slots into `shares`. Returns false if a share cannot be read, or if a slot's shares do
+/// not lie on one polynomial.
 Task<bool> Arbiter::read_path_shares(std::vector<SlotAddress> slots, PathShares& shares) {
   std::size_t next = 0;
   std::vector<Task<bool>> readers;
@@ -60,7 +63,7 @@ Task<bool> Arbiter::read_path_shares(std::vector<SlotAddress> slots, PathShares&
   co_return std::ranges::all_of(ended, [](bool fit) { return fit; });
 }
 
-/// Takes one slot after the other, to the end.
+/// Takes one slot after the other until there are none left.
 Task<bool> Arbiter::read_shares_from(std::size_t& next, const std::vector<SlotAddress>& slots,
                                      PathShares& shares) {
   const Bytes servers = state_.in_step.members();
@@ -82,7 +85,7 @@ Task<bool> Arbiter::read_shares_from(std::size_t& next, const std::vector<SlotAd
   co_return fit;
 }
 
-/// In the log and in the status.
+/// Names the liar in the log and in the status.
 Error Arbiter::name_liar(Party liar, const Error& found) {
   Error named{Errc::servers_disagree,
               fmt::format("server {} is faulty or lies ({})", liar, found.message)};
@@ -91,9 +94,8 @@ Error Arbiter::name_liar(Party liar, const Error& found) {
   return named;
 }
 
-/// A share on the path that is wrong under a right checksum spoils every attempt. All servers show
-/// digests of their shares of the whole path; one that does not fit is replaced, and its server is
-/// named in the log.
+/// Compares the servers' shares of the whole path by digests. A share that is wrong under a right
+/// checksum would spoil every attempt; it is replaced, and its server is named in the log.
 Task<Status> Arbiter::settle_path() {
   co_await turn_.await_end();
   if (state_.dead) co_return fail(*state_.dead);

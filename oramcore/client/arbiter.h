@@ -1,6 +1,6 @@
-// What the client does when the check of an eviction fails: it finds out who lied, as far as that
-// can be known, and looks at all shares of the path (docs/protocol.md, "The check of a shuffle").
-// What servers see of it depends on nothing but that the check failed.
+// Deals with a failed check of an eviction: finds out who lied, as far as that is possible, and
+// compares all shares of the path (docs/protocol.md, "The check of a shuffle"). What servers see
+// depends only on the fact that the check failed.
 #pragma once
 
 #include "oramcore/client/healing_turn.h"
@@ -15,7 +15,7 @@ class Arbiter {
   Arbiter(VolumeState& state, SlotShares& slots, HealingTurn& turn, Settler& settler)
       : state_(state), slots_(slots), turn_(turn), settler_(settler) {}
 
-  /// Names the liar, if the attempt's check was not good and it can be found, and settles the path.
+  /// Names the liar, if the attempt's check failed and the liar can be found, and settles the path.
   /// Returns the error that ends the eviction if this was the last attempt.
   Task<Status> after_disagreement(Error found, std::optional<Dispute> dispute, bool last);
 

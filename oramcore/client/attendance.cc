@@ -1,4 +1,4 @@
-// Watches servers, has them left out, and waits for their return.
+// Watches the servers, has them left out, and waits for their return.
 #include "oramcore/client/attendance.h"
 
 #include <spdlog/spdlog.h>
@@ -9,14 +9,14 @@ namespace s3oram {
 namespace {
 
 // The client notices a server that is gone after about two seconds: kSuspect without an answer,
-// then kAnswersWithin for a question that every server answers at once.
+// then kAnswersWithin for a question that every server answers immediately.
 constexpr Duration kLook = std::chrono::milliseconds(200);
 constexpr Duration kSuspect = std::chrono::milliseconds(500);
 constexpr Duration kAnswersWithin = std::chrono::milliseconds(1100);
 constexpr Duration kLooksWhenIdle = std::chrono::seconds(10);
 constexpr Duration kTroubleLasts = std::chrono::seconds(1);  // it is asked again each second
 constexpr Duration kAskAgain = std::chrono::seconds(1), kMostAskAgain = std::chrono::seconds(30);
-constexpr Duration kSteady = std::chrono::minutes(5);  // one that stays so long has come for good
+constexpr Duration kSteady = std::chrono::minutes(5);  // one that stays this long is back for good
 
 }  // namespace
 
@@ -36,7 +36,7 @@ void Attendance::begin() {
     if (in_step_.of(server) == Standing::away) owner_.start(await_return(server));
 }
 
-// In parts, because the volume may be closed meanwhile.
+// Sleeps in short intervals, because the volume may be closed meanwhile.
 Task<void> Attendance::pause(Duration time) {
   const Duration until = clock_.now() + time;
   while (!servers_.stopped() && clock_.now() < until)
@@ -59,7 +59,7 @@ bool Attendance::is_suspect(Party server) const {
   return (since && clock_.now() - *since >= kSuspect) || lasting_trouble(server);
 }
 
-/// An error of its disk or store that it has answered for a while.
+/// Returns an error of the server's disk or store that it has reported for a while.
 std::optional<Error> Attendance::lasting_trouble(Party server) const {
   const auto trouble = servers_.trouble(server);
   if (!trouble || trouble->last - trouble->since < kTroubleLasts ||
@@ -68,7 +68,8 @@ std::optional<Error> Attendance::lasting_trouble(Party server) const {
   return trouble->error;
 }
 
-/// If none answers, it is the client that is away.
+/// Asks all takers, and has those that fail left out while enough others are well. If none answers,
+/// it is the client that is offline, and none is left out.
 Task<void> Attendance::look_around() {
   looked_around_ = clock_.now();
   const Bytes asked = in_step_.takers();
@@ -103,7 +104,7 @@ Task<void> Attendance::leave(Party server, std::string why) {
   if (left && !servers_.stopped()) co_await await_return(server);
 }
 
-// Nobody stops waiting for the server before vault.db says that it is left out.
+// The client goes on waiting for the server until vault.db says that it is left out.
 Task<Status> Attendance::leave_out(Party server, const std::string& why) {
   spdlog::warn("server {} is left out: {}; {} servers have all data and go on", server, why,
                in_step_.members().size() - 1);
@@ -133,7 +134,7 @@ Task<void> Attendance::await_return(Party server) {
     co_await await_next_try(server);
     if (servers_.stopped()) co_return;
     const auto answer = co_await servers_.traffic(server, kAnswersWithin);
-    // It is silent, or has said that it cannot do its part: its disk hangs.
+    // The server is silent, or has said that it cannot do its part because its disk hangs.
     if (!answer &&
         (answer.error().code == Errc::unreachable || answer.error().code == Errc::failed))
       continue;
@@ -147,7 +148,7 @@ Task<void> Attendance::await_return(Party server) {
   }
 }
 
-/// The time may become shorter meanwhile.
+/// Waits until the next try is due; that time may be shortened meanwhile.
 Task<void> Attendance::await_next_try(Party server) {
   const Duration begun = clock_.now();
   while (!servers_.stopped() && clock_.now() < begun + again_[server])
@@ -157,7 +158,7 @@ Task<void> Attendance::await_next_try(Party server) {
 Task<Status> Attendance::bring_back(Party server) {
   S3O_CO_TRY(co_await owner_.catch_up(server));
   if (in_step_.of(server) != Standing::following)
-    co_return fail(Errc::unreachable, "it does not answer any more");
+    co_return fail(Errc::unreachable, "it no longer answers");
   in_step_.begin_joining(server);
   S3O_CO_TRY(co_await owner_.commit());
   in_step_.join(server);
@@ -168,7 +169,8 @@ Task<Status> Attendance::bring_back(Party server) {
 
 Task<Status> Attendance::replace(Party server, std::function<Status()> exchange) {
   S3O_CO_ASSIGN(const bool leaves, co_await release(server));
-  // Nothing may be waited for from here on: the server must not come back before the exchange.
+  // There must be no suspension from here on, because the server must not come back before the
+  // exchange.
   Status exchanged = exchange();
   if (exchanged) servers_.begin_again(server);
   again_[server] = kAskAgain;
@@ -176,7 +178,8 @@ Task<Status> Attendance::replace(Party server, std::function<Status()> exchange)
   co_return exchanged;
 }
 
-/// Returns when the server is away: whether it was left out just now, and nobody awaits its return.
+/// Waits until the server is away. Returns true if this call left it out, so that no coroutine
+/// awaits its return yet.
 Task<Result<bool>> Attendance::release(Party server) {
   while (!servers_.stopped()) {
     switch (in_step_.of(server)) {
@@ -187,9 +190,10 @@ Task<Result<bool>> Attendance::release(Party server) {
         break;
       case Standing::in_step:
         if (!in_step_.may_leave(server))
-          co_return fail(Errc::unreachable,
-                         "server {} cannot be done without now: wait until {} others have all data",
-                         server, in_step_.needed());
+          co_return fail(
+              Errc::unreachable,
+              "the volume cannot do without server {} now: wait until {} others have all data",
+              server, in_step_.needed());
         S3O_CO_TRY(co_await leave_out(server, "it is replaced"));
         co_return true;
       case Standing::leaving:

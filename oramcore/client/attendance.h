@@ -1,6 +1,6 @@
-// Keeps the set of servers in step (in_step.h) true while a volume is open: finds out which servers
-// do not answer, or cannot do their part because of their disk or store, has them left out, and
-// brings them back once they answer again.
+// Keeps the set of servers in step (in_step.h) up to date while a volume is open. Finds servers
+// that do not answer, or cannot do their part because of their disk or store; has them left out,
+// and brings them back once they answer again.
 #pragma once
 
 #include <functional>
@@ -17,26 +17,27 @@ namespace s3oram {
 /// One executor; not thread-safe.
 class Attendance {
  public:
-  /// What the owner does. All but `start` may take long.
+  /// The actions of the owner. All functions except `start` may take long.
   struct Owner {
-    /// Makes vault.db say which servers are left out (InStep::left_out()).
+    /// Commits to vault.db which servers are left out (InStep::left_out()).
     std::function<Task<Status>()> commit;
-    /// Brings a server that answers again to where it lacks nothing, and keeps sending it what is
-    /// written from then on (Standing::following).
+    /// Sends a server that answers again everything that it lacks, and all later writes from then
+    /// on (Standing::following).
     std::function<Task<Status>(Party)> catch_up;
-    /// Starts a coroutine that ends soon once Servers::stopped().
+    /// Starts a coroutine, which ends soon after Servers::stopped() becomes true.
     std::function<void(Task<void>)> start;
   };
   Attendance(Clock& clock, Servers& servers, InStep& in_step, Owner owner);
 
-  /// From now on servers leave and come back. Does nothing for a scheme that needs all of them.
+  /// From now on, lets servers leave and come back. Does nothing for a scheme that needs all of
+  /// them.
   void begin();
-  /// Leaves out a server that is in step; without `begin`, too. Errors: those of the commit.
+  /// Leaves out a server that is in step; works before begin(), too. Errors: those of the commit.
   Task<Status> leave_out(Party server, const std::string& why);
   /// Stops asking a server that follows.
   void drop(Party server);
-  /// Leaves the server out if it is in step, and calls `exchange`, after which another machine, or
-  /// an empty store, is in its place; that is brought to where it lacks nothing. Errors:
+  /// Leaves the server out if it is in step, and calls `exchange`, which puts another machine or an
+  /// empty store in its place. The new one then catches up like a server that comes back. Errors:
   /// unreachable (too few others are in step), those of the commit and of `exchange`.
   Task<Status> replace(Party server, std::function<Status()> exchange);
 
@@ -58,8 +59,8 @@ class Attendance {
   InStep& in_step_;
   const Owner owner_;
   Duration looked_around_{};
-  // By server: how long it is waited until it is brought back, longer for one that goes away again
-  // and again; and when it was in step last since.
+  // By server: the pause before it is brought back, longer for one that goes away repeatedly; and
+  // when it was last in step again.
   std::vector<Duration> again_;
   std::vector<std::optional<Duration>> joined_;
   LogLimit told_;

@@ -1,4 +1,4 @@
-// A set of block numbers. These are dense (block_device.h), so it is a bit for each.
+// A set of block numbers. These are dense (block_device.h), so the set keeps one bit for each.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class BlockSet {
     --count_;
   }
   std::size_t size() const { return count_; }
-  /// Returns a number beyond all that the set has ever held.
+  /// Returns a number greater than any that the set has ever held.
   BlockId end() const { return bits_.size(); }
 
  private:

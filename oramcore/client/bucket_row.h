@@ -12,7 +12,7 @@ namespace s3oram {
 
 struct BucketRow {
   /// The bucket is a leaf. If the tree grows afterwards, each of these blocks lies in the same slot
-  /// of the leaf bucket of its own path.
+  /// of the leaf bucket on its own path.
   bool at_leaf = false;
   /// The blocks, without their leaves. A block counts only while it has this version.
   BucketContents blocks;
@@ -20,7 +20,7 @@ struct BucketRow {
 
 /// Encodes a row as the database keeps it (docs/formats.md), with a checksum.
 Bytes encode_row(BucketIndex bucket, const BucketRow& row);
-/// Decodes a row. Returns nothing if it is not a row of this bucket.
+/// Decodes a row. Returns std::nullopt if it is not a row of this bucket.
 std::optional<BucketRow> decode_row(BucketIndex bucket, ByteSpan bytes);
 
 }  // namespace s3oram

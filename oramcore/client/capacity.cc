@@ -1,4 +1,4 @@
-// Asking the servers for room, and counting it.
+// Asks the servers for room, and counts it.
 #include "oramcore/client/capacity.h"
 
 #include <spdlog/spdlog.h>
@@ -9,7 +9,7 @@ namespace s3oram {
 namespace {
 
 constexpr Duration kAskAgainAfter = std::chrono::seconds(10);
-constexpr Duration kAskForWriteAfter = std::chrono::milliseconds(500);  // one is tried each second
+constexpr Duration kAskForWriteAfter = std::chrono::milliseconds(500);  // retried each second
 constexpr Duration kRoomAnswersWithin = std::chrono::seconds(1);
 
 }  // namespace
@@ -46,7 +46,7 @@ Task<bool> Capacity::reserve(unsigned height) {
     const Errc code = answer.error().code;
     if (code == Errc::fenced) tree_.die(answer.error());
     if (!tree_.is_dead() && !known)
-      spdlog::warn("the tree does not grow to height {}: {}", height, answer.error().message);
+      spdlog::warn("the tree cannot grow to height {}: {}", height, answer.error().message);
     growth_refused_ = true;
   }
   count();

@@ -1,5 +1,6 @@
-// Room for blocks. A tree grows only once every server has reserved the room for it. While a server
-// has none, no more blocks are taken than a tree of the present height holds (Rule::reserve_space).
+// Tracks the room for blocks. A tree grows only once every server has reserved room for it. While a
+// server has no room, the volume takes no more blocks than a tree of its current height holds
+// (Rule::reserve_space).
 #pragma once
 
 #include <atomic>
@@ -11,26 +12,26 @@
 
 namespace s3oram {
 
-/// The tree that needs the room, and what its engine does for it.
+/// The tree that needs room, and what its engine does for it.
 class GrowingTree {
  public:
   virtual unsigned height() const = 0;
-  virtual std::uint64_t blocks() const = 0;  // that are mapped
-  virtual std::uint64_t epoch() const = 0;   // of the session
+  virtual std::uint64_t blocks() const = 0;  // number of mapped blocks
+  virtual std::uint64_t epoch() const = 0;   // epoch of the session
   virtual bool has_ballast() const = 0;      // a reserve of vault.db's disk
-  virtual Task<Status> take_ballast() = 0;   // if it can
+  virtual Task<Status> take_ballast() = 0;   // restores it, if there is room
   virtual bool is_dead() const = 0;
   virtual void die(Error reason) = 0;
-  /// The servers that take part in evictions; empty: all.
+  /// Returns the servers that take part in evictions; empty if all of them do.
   virtual Bytes takers() const { return {}; }
-  /// Runs a coroutine that the engine waits for when it closes.
+  /// Runs a coroutine; the engine waits for its end when it closes.
   virtual void start_for_room(Task<void> task) = 0;
 
  protected:
   ~GrowingTree() = default;
 };
 
-/// On the engine's executor, but for room().
+/// Methods run on the engine's executor, except for room().
 class Capacity {
  public:
   Capacity(GrowingTree& tree, Servers& servers, Clock& clock, unsigned evict_every)
@@ -41,23 +42,23 @@ class Capacity {
   /// Asks all servers that take part to reserve room for a tree of this height. Returns whether
   /// they all did.
   Task<bool> reserve(unsigned height);
-  /// Has one server reserve it. Errors: of the server.
+  /// Makes one server reserve the room. Errors: those of the server.
   Task<Status> reserve_at(Party server, unsigned height);
-  /// Returns whether `more` blocks that are not yet mapped may be written. If not, asks the servers
-  /// for room, for later writes.
+  /// Returns whether `more` blocks that are not mapped yet may be written. If not, asks the servers
+  /// for room, so that later writes may succeed.
   bool has_room(std::uint64_t more);
-  /// Asks the servers whether there is room again, though not often.
+  /// Asks the servers whether there is room again, but limits how often.
   void ask();
-  /// Asks the servers for their room, though at most every ten seconds.
+  /// Asks the servers how much room they have, at most once every ten seconds.
   void keep_known();
-  /// To be called when the tree or its blocks have changed.
+  /// Updates the counts; call it when the tree or its blocks have changed.
   void count();
-  /// Call these when a write of a block that is not mapped yet begins, and when it ends.
+  /// Call these when a write to a block that is not mapped yet begins, and when it ends.
   void begin_new_block() { ++new_blocks_; }
   void end_new_block() { --new_blocks_; }
 
-  /// Asks no server, because every write of new data calls it. `discarding` blocks will be
-  /// forgotten. Any thread.
+  /// Returns the room left, for `discarding` blocks about to be forgotten. Asks no server, because
+  /// it is called for every write of new data. Any thread.
   Room room(std::uint64_t discarding) const;
 
  private:
@@ -69,11 +70,11 @@ class Capacity {
   Servers& servers_;
   Clock& clock_;
   const unsigned evict_every_;
-  std::uint64_t new_blocks_ = 0;  // writes in flight of blocks not yet mapped
+  std::uint64_t new_blocks_ = 0;  // writes in flight to blocks not yet mapped
   bool growth_refused_ = false;
   std::optional<Duration> room_asked_, height_asked_;  // when the servers were last asked
-  unsigned highest_ = kMaxHeight;                      // tree that the servers have room for
-  std::atomic<std::uint64_t> fitting_ = 0;             // blocks in the tree of the present height
+  unsigned highest_ = kMaxHeight;                      // a tree of this height fits on all servers
+  std::atomic<std::uint64_t> fitting_ = 0;             // blocks in the tree of the current height
   std::atomic<std::uint64_t> taken_ = 0;
   std::atomic<std::uint64_t> more_room_ = 0;
   std::atomic<bool> can_grow_ = true;

@@ -1,4 +1,4 @@
-// Has a server rejoin the volume, and be sent what it lacks.
+// Makes a server rejoin the volume, and has it sent what it lacks.
 #include "oramcore/client/catch_up.h"
 
 #include <fmt/ranges.h>
@@ -12,20 +12,20 @@ namespace s3oram {
 namespace {
 
 constexpr Duration kPatience = std::chrono::seconds(10);
-constexpr std::uint32_t kBucketsARequest =
-    LayoutRequest::kMost / 2;  // there is room for the root, too
+// Leaves room for the root, too.
+constexpr std::uint32_t kBucketsARequest = LayoutRequest::kMost / 2;
 
-// While a server rejoins, no eviction begins: one that does not get on must not hold them up. The
-// list of buckets comes from each source, and goes to it.
+// While a server rejoins, no eviction begins, so a server that makes no progress must not take
+// longer than this. The list of buckets comes from each source and goes to the server.
 constexpr Duration kHeld = std::chrono::seconds(2);
-constexpr std::uint64_t kSlowList = 4000;  // bytes a ms
+constexpr std::uint64_t kSlowList = 4000;  // bytes per millisecond
 
 Duration limit_of(const TreeState& tree, unsigned sources) {
   const std::uint64_t list = bucket_count(tree.height) * BucketShape::kMostEncoded;
   return kHeld + std::chrono::milliseconds((sources + 1) * list / kSlowList);
 }
 
-/// Returns what a server says of the tree, without the buckets that cannot exist.
+/// Returns what a server says about the tree, without buckets that cannot exist.
 Buckets possible(Buckets told, const VolumeParams& params, unsigned height) {
   BucketIndex last = 0;
   std::erase_if(told, [&](const BucketShape& each) {
@@ -39,13 +39,13 @@ Buckets possible(Buckets told, const VolumeParams& params, unsigned height) {
   return told;
 }
 
-/// A bucket on which servers do not agree: one of them lies. Under a stamp that nobody has, it is
-/// copied, and compared.
+/// Returns the entry for a bucket on which servers do not agree, because one of them lies. Under a
+/// stamp that no server has, the bucket is copied and compared.
 BucketShape disputed(BucketIndex bucket, const VolumeParams& params, Random& random) {
   return {bucket, bucket, params.bucket_size, random.u64()};
 }
 
-/// The buckets that one of two servers knows, ascending as theirs.
+/// Returns the buckets that at least one of the two servers knows, ascending like their lists.
 Buckets merged(const Buckets& one, const Buckets& other, const VolumeParams& params,
                Random& random) {
   Buckets all;
@@ -63,7 +63,7 @@ Buckets merged(const Buckets& one, const Buckets& other, const VolumeParams& par
   return all;
 }
 
-/// No bucket shares the content of one that has other content, or is not there.
+/// Makes sure that no bucket shares the content of one that is missing or has other content.
 void check_shared(Buckets& all, const VolumeParams& params, Random& random) {
   for (BucketShape& each : all) {
     if (each.first == each.bucket && each.stamp && each.slots == params.bucket_size) continue;
@@ -90,8 +90,8 @@ Task<Result<std::uint64_t>> rejoin(const ClientEnvironment& environment, Servers
     told = possible(std::move(told), params, rejoining.tree.height);
     if (buckets && told != *buckets)
       spdlog::error(
-          "servers {} do not agree on the buckets that there are: one of them lies, "
-          "came back after a lie, or is of an older version; what differs is copied",
+          "servers {} do not agree on which buckets exist: one of them lies, came back after a "
+          "lie, or has an older version; buckets that differ are copied",
           fmt::join(rejoining.sources, ", "));
     buckets = buckets ? merged(*buckets, told, params, environment.random) : std::move(told);
   }
@@ -108,7 +108,7 @@ Task<Result<std::uint64_t>> rejoin(const ClientEnvironment& environment, Servers
     S3O_CO_ASSIGN(auto answer, co_await servers.call_opened(server, RejoinRequest::kType,
                                                             encode(request), left()));
     const auto told = decode<RejoinAnswer>(answer.body());
-    if (!told) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+    if (!told) co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
     missing = told->missing;
     request.from += request.buckets.size();
   } while (!request.last);
@@ -129,7 +129,7 @@ Task<Status> CatchUp::run(Party server, const Session& session) {
   co_return copied;
 }
 
-/// From then on the server takes part in evictions, and in root writes that begin.
+/// On success the server takes part in evictions and in new root writes from then on.
 Task<Result<std::uint64_t>> CatchUp::take_up(Party server, const Session& session) {
   const TreeState& tree = owner_.tree();
   const std::uint16_t opening = servers_.opening(server);
@@ -141,12 +141,13 @@ Task<Result<std::uint64_t>> CatchUp::take_up(Party server, const Session& sessio
                       .limit = limit_of(tree, params_.workers())};
   auto missing = co_await rejoin(environment_, servers_, params_, std::move(rejoining));
   if (missing && servers_.opening(server) != opening)
-    missing = fail(Errc::unreachable, "server {} was exchanged meanwhile", server);
+    missing = fail(Errc::unreachable, "server {} was replaced meanwhile", server);
   if (missing) in_step_.follow(server);
   co_return missing;
 }
 
-/// A server that has lost its store, or its shares, is told of the volume first.
+/// Opens the session. A server that has lost its store, or its shares, is first told about the
+/// volume.
 Task<Status> CatchUp::open(Party server, const Session& session) {
   Status opened = co_await servers_.bring_back(server, kPatience);
   if (opened || opened.error().code != Errc::wrong_volume) co_return opened;
@@ -156,16 +157,17 @@ Task<Status> CatchUp::open(Party server, const Session& session) {
   request.tree_version = owner_.tree().tree_version;
   request.height = static_cast<std::uint8_t>(owner_.tree().height);
   S3O_CO_TRY(co_await servers_.reenrol(request, kPatience));
-  spdlog::warn("server {} had lost its store, and takes its place again", server);
+  spdlog::warn("server {} had lost its store, and is re-enrolled", server);
   co_return co_await servers_.bring_back(server, kPatience);
 }
 
-/// Root writes that were under way without the server count among those that it lacks.
+/// Copies until the server lacks nothing. Root writes that were under way without the server count
+/// among those that it lacks.
 Task<Status> CatchUp::copy(Party server) {
   S3O_CO_TRY(co_await owner_.await_writes());
   for (;;) {
     if (in_step_.of(server) != Standing::following)
-      co_return fail(Errc::unreachable, "server {} does not answer any more", server);
+      co_return fail(Errc::unreachable, "server {} no longer answers", server);
     S3O_CO_ASSIGN(const std::size_t slots, co_await owner_.copy_some(server));
     if (slots == 0) co_return Status{};
     progress_[server].copied += slots;

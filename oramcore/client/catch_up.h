@@ -1,10 +1,10 @@
-// Brings a server of a mirror that was left out to where it lacks nothing, while the volume is in
-// use: opens the session there, has it take up the present tree version between two evictions
-// (RejoinRequest), sends it all that is written from then on, and has the servers in step send it
-// the buckets and root writes that it lacks. What it was sent is compared with what others hold.
+// Lets a server of a mirror that was left out catch up while the volume is in use. Opens the
+// session at it, makes it take up the current tree version between two evictions (RejoinRequest),
+// sends it all new writes from then on, and makes the servers in step send it the buckets and root
+// writes that it lacks. What the server receives is compared with what others hold.
 //
-// A server whose store was lost is re-enrolled first. Can be cut short at any point: what was
-// copied stays, and counts the next time.
+// A server whose store was lost is re-enrolled first. The procedure can be interrupted at any
+// point: what was copied is kept, and is not copied again.
 #pragma once
 
 #include <functional>
@@ -17,37 +17,38 @@
 
 namespace s3oram {
 
-/// Where a server is to rejoin the volume.
+/// Where a server rejoins the volume.
 struct Rejoining {
   Party server = 0;
-  Bytes sources;  // t + 1 servers, which describe the tree version
+  Bytes sources;  // t + 1 servers that describe the tree version
   Session session;
   TreeState tree;
   std::vector<std::uint64_t> root;  // as in RejoinRequest
-  Duration limit{};                 // in all
+  Duration limit{};                 // time for the whole step
 };
 
-/// Has a server, which has opened the session, take up the tree version. Where the sources do not
-/// agree on what a bucket holds, or whether there is one, it counts as lacked. Returns how many
-/// buckets the server lacks. Errors: unreachable (also after `limit`), corrupt (nonsense).
+/// Makes a server that has opened the session take up the tree version. Returns how many buckets
+/// the server lacks. If the sources do not agree on whether a bucket exists or what it holds, the
+/// server counts as lacking it. Errors: unreachable (also after `limit`), corrupt (an answer makes
+/// no sense).
 Task<Result<std::uint64_t>> rejoin(const ClientEnvironment& environment, Servers& servers,
                                    const VolumeParams& params, Rejoining rejoining);
 
 /// One executor; not thread-safe.
 class CatchUp {
  public:
-  /// What the owner of the volume's state does.
+  /// The actions of the owner of the volume's state.
   struct Owner {
-    /// Waits until no eviction is under way, and lets none begin until let_evict().
+    /// Waits until no eviction is under way, and keeps new ones from beginning until let_evict().
     std::function<Task<void>()> hold_evictions;
     std::function<void()> let_evict;
     std::function<const TreeState&()> tree;
-    /// OpenRequest::root
+    /// Returns the value for OpenRequest::root.
     std::function<std::vector<std::uint64_t>()> root;
-    /// Waits until all root writes that were begun by now count.
+    /// Waits until all root writes that have begun so far count.
     std::function<Task<Status>()> await_writes;
-    /// Asks the server for slots that it lacks, at most some of them, heals them, and compares
-    /// their buckets with those of the servers in step. Returns how many there were.
+    /// Asks the server for some of the slots that it lacks, heals them, and compares their buckets
+    /// with those of the servers in step. Returns how many slots there were.
     std::function<Task<Result<std::size_t>>(Party)> copy_some;
   };
   CatchUp(const ClientEnvironment& environment, const VolumeParams& params, Servers& servers,
@@ -58,9 +59,10 @@ class CatchUp {
         in_step_(in_step),
         owner_(std::move(owner)) {}
 
-  /// Afterwards the server follows and lacks nothing. Errors: unreachable, wrong_volume, ...
+  /// Brings the server back. On success it follows and lacks nothing. Errors: unreachable,
+  /// wrong_volume, ...
   Task<Status> run(Party server, const Session& session);
-  /// How far a server is that catches up.
+  /// Returns the progress of a server that catches up.
   CatchUpProgress progress(Party server) const {
     const auto found = progress_.find(server);
     return found == progress_.end() ? CatchUpProgress{} : found->second;

@@ -135,8 +135,8 @@ Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& d
   return state;
 }
 
-/// Whether the rows are of a format without buckets. If the row of the format is missing, load()
-/// reports that.
+/// Returns whether the rows have a format without buckets. If the row of the format is missing,
+/// returns false, and load() reports the error.
 Result<bool> ClientState::is_without_buckets() {
   S3O_ASSIGN(auto row, database_.prepare("SELECT format FROM tree"));
   S3O_ASSIGN(auto found, row.step());

@@ -1,4 +1,4 @@
-// The loop of commits.
+// Runs the commits one at a time, and tells everyone who asked for them.
 #include "oramcore/client/commit_loop.h"
 
 #include <spdlog/spdlog.h>
@@ -31,7 +31,7 @@ Task<void> CommitLoop::ended() {
 
 Task<void> CommitLoop::run() {
   running_ = true;
-  // Includes those who ask for a commit later in this turn of the executor.
+  // Includes callers that ask for a commit later in this turn of the executor.
   co_await asio::post(executor_, asio::use_awaitable);
   while (done_ < asked_) co_await commit_once();
   running_ = false;

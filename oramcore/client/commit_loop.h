@@ -1,4 +1,4 @@
-// Commits of vault.db: one at a time, each for everyone who asked before it began.
+// Commits of vault.db, one at a time. Each serves every caller that asked before it began.
 #pragma once
 
 #include "oramcore/base/log_limit.h"
@@ -9,15 +9,15 @@ namespace s3oram {
 
 /// A commit that is about to be made.
 struct CommitWork {
-  std::function<Status()> write;             // in one transaction; on the database's thread
-  std::function<void(const Status&)> ended;  // on the loop's executor
+  std::function<Status()> write;             // runs in one transaction, on the database's thread
+  std::function<void(const Status&)> ended;  // runs on the loop's executor
 };
 
 /// One executor; not thread-safe.
 class CommitLoop {
  public:
-  /// `begin` fixes what a commit holds: all changes up to now, of one state. If the commit fails,
-  /// the next one must hold them too.
+  /// `begin` fixes what a commit holds: all changes made up to that moment. If the commit fails,
+  /// the next one must include them.
   CommitLoop(Executor executor, Executor database, Clock& clock, Troubles& troubles,
              EngineMetrics& metrics, std::function<CommitWork()> begin)
       : executor_(std::move(executor)),
@@ -27,14 +27,14 @@ class CommitLoop {
         metrics_(metrics),
         begin_(std::move(begin)) {}
 
-  /// Commits all changes up to now. Errors: of the database.
+  /// Commits all changes made so far. Errors: those of the database.
   Task<Status> commit();
-  /// Does the same for changes that must be durable before anything else can happen: tries until
-  /// that has worked. Errors: `dead`, once it is set.
+  /// Commits changes that must be durable before anything else can happen: tries until it succeeds.
+  /// Errors: `dead`, once it is set.
   Task<Status> commit_until_done(const std::optional<Error>& dead);
   /// Waits until no commit is under way.
   Task<void> ended();
-  /// How long the database has worked on the commit under way; nothing if there is none.
+  /// Returns how long the database has worked on the commit under way; 0 if there is none.
   Duration under_way_for() const { return begun_ ? clock_.now() - *begun_ : Duration{}; }
 
  private:
@@ -49,7 +49,7 @@ class CommitLoop {
   std::uint64_t asked_ = 0, done_ = 0;
   bool running_ = false;
   Status last_;
-  std::optional<Duration> begun_;  // while the database works on one
+  std::optional<Duration> begun_;  // when the database began to work on the commit
   LogLimit told_;
   Event changed_;
 };

@@ -1,4 +1,4 @@
-// Commits of vault.db and what they mean for the state.
+// Makes commits of vault.db, and applies their outcome to the state.
 #include "oramcore/client/committer.h"
 
 namespace s3oram {

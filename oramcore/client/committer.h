@@ -1,4 +1,4 @@
-// What commits of an S3ORAM volume's vault.db hold: the tree's numbers and all changes up to now.
+// Makes the commits of an S3ORAM volume's vault.db: the tree's numbers and all changes so far.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@
 
 namespace s3oram {
 
-/// One executor; not thread-safe, but for set_participant() and has_ballast().
+/// One executor; not thread-safe, except for set_participant() and has_ballast().
 class Committer {
  public:
   /// `database` has been opened but not loaded.
@@ -22,16 +22,16 @@ class Committer {
   }
   bool has_ballast() const { return database_.has_ballast(); }
   void set_participant(CommitParticipant* participant) { participant_ = participant; }
-  /// Once every server has the session, older ones cannot come back.
+  /// Forgets older sessions: once every server has this one, they cannot come back.
   Task<Status> forget_older_sessions();
 
-  /// As CommitLoop's.
+  /// These three do what CommitLoop's do.
   Task<Status> commit() { return loop_.commit(); }
   Task<Status> commit_until_done() { return loop_.commit_until_done(state_.dead); }
   Task<void> ended() { return loop_.ended(); }
   Duration under_way_for() const { return loop_.under_way_for(); }
 
-  /// As of the last commit: no server may get ahead of it.
+  /// Returns the state of the last commit. No server may get ahead of it.
   const TreeState& durable() const { return durable_; }
   void set_loaded(const TreeState& loaded) { state_.tree = durable_ = loaded; }
 
@@ -40,7 +40,7 @@ class Committer {
 
   VolumeState& state_;
   ClientState database_;
-  std::atomic<CommitParticipant*> participant_ = nullptr;  // set by others
+  std::atomic<CommitParticipant*> participant_ = nullptr;  // set on other threads
   TreeState durable_;
   CommitLoop loop_;
 };

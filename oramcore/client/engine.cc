@@ -1,4 +1,4 @@
-// The engine's opening and closing, its device, and accesses from start to end.
+// Opens and closes the engine, implements its device, and leads accesses from start to end.
 #include "oramcore/client/engine.h"
 
 #include <spdlog/spdlog.h>
@@ -11,7 +11,7 @@ namespace s3oram {
 namespace {
 
 constexpr Duration kStatusPatience = std::chrono::seconds(1);
-constexpr std::size_t kMostKeptBytes = 256 << 20;  // of blocks that are read without being written
+constexpr std::size_t kMostKeptBytes = 256 << 20;  // read without being written back
 
 }  // namespace
 
@@ -74,7 +74,7 @@ Task<Status> Engine::open(Duration patience, Evictions evictions) {
   co_return Status{};
 }
 
-/// Takes over what vault.db holds.
+/// Takes over the content of vault.db.
 void Engine::take_up(ClientState::Loaded& loaded) {
   committer_.set_loaded(loaded.tree);
   state_.positions = std::move(loaded.positions);
@@ -107,7 +107,8 @@ Task<Status> Engine::close(bool with_commit) {
   if (with_commit && status) {
     const auto folded = co_await committer_.with_database(
         [](ClientState& database) { return database.fold_log(); });
-    if (!folded) spdlog::warn("vault.db keeps its log: {}", folded.error().message);
+    if (!folded)
+      spdlog::warn("the log of vault.db could not be copied into it: {}", folded.error().message);
   }
   co_return status;
 }
@@ -180,7 +181,7 @@ void Engine::return_to_tree(BlockId block) {
   if (!in_use(block)) enqueue({.block = block, .content = {}, .read = {}, .written = {}});
 }
 
-// Protocol 2. A write retrieves first, too: servers cannot tell reads from writes.
+// Protocol 2. A write retrieves first, too, so that servers cannot tell reads from writes.
 Task<void> Engine::access(Request request) {
   const auto failed = [&request](Error error) {
     if (request.read) std::exchange(request.read, {})(fail(error));
@@ -200,7 +201,7 @@ Task<void> Engine::access(Request request) {
   }
   if (is_new) capacity_.begin_new_block();
   auto write_number = co_await write_numbers_.reserve();
-  // The eviction that it waited for may have found no room. A reserved write number is used anyway.
+  // The eviction that it waited for may have found no room. The reserved number is still used.
   if (write_number && is_new && !capacity_.has_room(0)) {
     failed(no_room);
     request.content.reset();
@@ -235,8 +236,8 @@ Task<Status> Engine::intend(WriteNumber write_number, BlockId block, Leaf leaf) 
   co_return co_await committer_.commit_until_done();
 }
 
-// In the order of their numbers, whatever they hold and wherever they lie: which block it is tells
-// the servers nothing of leaves or layers.
+// Takes blocks in the order of their numbers, whatever they hold and wherever they lie, so the
+// choice tells the servers nothing about leaves or layers.
 BlockId Engine::next_to_maintain() {
   const BlockId end = state_.positions.end();
   for (BlockId passed = 0; passed < end; ++passed) {
@@ -245,7 +246,7 @@ BlockId Engine::next_to_maintain() {
     if (state_.positions.get(block).kind != Position::Kind::unmapped && !in_use(block))
       return block;
   }
-  // All are being accessed, or there is none: the write number is used all the same.
+  // All blocks are being accessed, or there are none. The write number is used nevertheless.
   BlockId block = 0;
   while (in_use(block)) ++block;
   return block;
@@ -285,13 +286,13 @@ Task<void> Engine::access_path(WriteNumber write_number, Leaf leaf, Request requ
     start(deliver(std::move(request.read),
                   had_content ? (*found)->content : Bytes(state_.params.block_size)));
   std::optional<Bytes> content = std::move(request.content);
-  // A read keeps the mark of a block that is a part of a backup.
+  // A read preserves the mark of a block that belongs to a backup.
   Label label{.block = block, .version = 0, .leaf = {}, .backup = request.backup};
   if (!content && had_content) {
     label.backup = (*found)->label.backup;
     content = std::move((*found)->content);
   }
-  // A block that was never written, or could not be opened, leaves an empty slot behind.
+  // For a block that was never written, or could not be opened, the slot stays empty.
   if (!content) label = {};
   if (!content) content.emplace(state_.params.block_size);
   const Status status =
@@ -300,13 +301,13 @@ Task<void> Engine::access_path(WriteNumber write_number, Leaf leaf, Request requ
   if (!status && request.written) request.written(fail(status.error()));
 }
 
-/// Evictions have stopped and the root is full. What is read stays here, in the stash, before
-/// anybody gets it: its path is not asked for again.
+/// Reads while evictions have stopped and the root is full. The block is moved to the stash before
+/// the caller gets its content, so that its path is not asked for again.
 Task<void> Engine::read_only(Request request) {
   const BlockId block = request.block;
   if (state_.stash.size() * state_.params.slot_size() >= kMostKeptBytes) {
-    request.read(
-        fail(evictions_.stopped()->code, "no more can be read: {}", evictions_.stopped()->message));
+    request.read(fail(evictions_.stopped()->code, "nothing more can be read: {}",
+                      evictions_.stopped()->message));
     co_return;
   }
   const Leaf leaf = state_.leaf_of(block);
@@ -327,16 +328,16 @@ Task<void> Engine::read_only(Request request) {
   }
 }
 
-/// Delivers the content after the messages that the caller sends now: servers must not see how long
-/// readers take.
+/// Delivers the content after the messages that the caller sends now, because servers must not see
+/// how long readers take.
 Task<void> Engine::deliver(std::function<void(Result<Bytes>)> read, Bytes content) {
   co_await asio::post(state_.environment.executor, asio::use_awaitable);
   read(std::move(content));
 }
 
-// Accesses that a crash cut short are finished first, in order, on the same paths
-// (Rule::access_records). Their root slots are rewritten, by newer accesses, before a retrieval
-// covers them (Rule::recovery_first).
+// Finishes accesses that a crash cut short, before all others, in order, on the same paths
+// (Rule::access_records). Newer accesses rewrite their root slots before a retrieval covers these
+// (Rule::recovery_first).
 Task<Status> Engine::finish_accesses(std::vector<AccessRecord> access_records) {
   evictions_.hold_back();
   if (!rule_holds(Rule::recovery_first)) {

@@ -1,16 +1,16 @@
 // The oblivious client: S3ORAM.Access (Protocol 2), evictions (Subroutine 3) and commits, behind
-// the block device interface. docs/protocol.md follows one access through it.
+// the block device interface. docs/protocol.md follows one access through this class.
 //
-// Any number of accesses are in flight. Each reserves a write number before it retrieves, and uses
-// it whatever happens (protocol/layout.h). Once all servers have acknowledged the A writes of a
-// tree version's first group, the eviction is planned, prepared, decided by a commit of vault.db,
-// and committed. Accesses go on meanwhile: they fill the other group, and read the tree version
-// before the eviction until every server has the new one.
+// Any number of accesses can be in flight. Each reserves a write number before it retrieves, and
+// uses that number whatever happens (protocol/layout.h). Once all servers have acknowledged the A
+// writes of a tree version's first group, the eviction is planned, prepared, decided by a commit of
+// vault.db, and committed. Meanwhile accesses go on: they fill the other group, and read the tree
+// version before the eviction until every server has the new one.
 //
-// The engine conducts: it opens and closes the volume and leads each access from its write number
-// to its root write. Each part below does one thing over the one VolumeState, and knows only the
-// parts declared before it. Coroutines that a part starts by VolumeState::start are waited for when
-// the engine closes.
+// The engine only coordinates: it opens and closes the volume, and leads each access from its write
+// number to its root write. Each part below does one thing over the one VolumeState, and knows only
+// the parts declared before it. When the engine closes, it waits for all coroutines that its parts
+// have started with VolumeState::start.
 #pragma once
 
 #include "oramcore/client/eviction_loop.h"
@@ -52,14 +52,14 @@ class Engine final : public VolumeEngine {
 
   Task<void> access(Request request) override;
   void forget(BlockId block) override;
-  /// The access that has reserved this write number.
+  /// Runs the access that has reserved this write number.
   Task<Status> access_at(WriteNumber write_number, Request request);
   /// Commits the access record.
   Task<Status> intend(WriteNumber write_number, BlockId block, Leaf leaf);
   Task<void> access_path(WriteNumber write_number, Leaf leaf, Request request);
   Task<void> read_only(Request request);
   Task<void> deliver(std::function<void(Result<Bytes>)> read, Bytes content);
-  /// Reads and writes back the next block, so that it has no layers any more.
+  /// Reads the next block and writes it back, so that it no longer has layers.
   Task<void> maintain(WriteNumber write_number);
   BlockId next_to_maintain();
   Task<Status> finish_accesses(std::vector<AccessRecord> access_records);
@@ -84,7 +84,7 @@ class Engine final : public VolumeEngine {
   VolumeSessions sessions_;
   WriteNumbers write_numbers_;
 
-  std::vector<BlockId> mapped_;  // at the opening; kept until mapped() is called
+  std::vector<BlockId> mapped_;  // when the volume was opened; kept until mapped() is called
   BlockId maintained_ = 0;       // blocks before it were read and written back last
   std::uint64_t accesses_ = 0;
 };

@@ -1,4 +1,4 @@
-// What an engine counts and measures. None of it says more than how many accesses there are, and
+// The counters and measurements of an engine. They reveal only how many accesses there are, and
 // when, which the servers see too.
 #pragma once
 
@@ -18,8 +18,8 @@ struct EngineMetrics {
                                       "is answered.")),
         evictions(m.counter("s3oramfs_evictions_total", "Evictions that have ended.")),
         eviction_seconds(m.histogram("s3oramfs_eviction_seconds",
-                                     "Evictions from their start until the servers have let the "
-                                     "former view go.")),
+                                     "Evictions from their start until the servers have released "
+                                     "the previous tree version.")),
         eviction_retries(m.counter("s3oramfs_eviction_retries_total",
                                    "Attempts at an eviction that failed and were repeated.")),
         commit_seconds(m.histogram("s3oramfs_commit_seconds", "Commits of vault.db.")),

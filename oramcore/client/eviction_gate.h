@@ -10,8 +10,9 @@ class EvictionGate {
  public:
   explicit EvictionGate(VolumeState& state) : state_(state) {}
 
-  /// Begins an attempt, which all servers that take part must have ended before end_attempt(). No
-  /// server comes back between its orders and its end: it would lack what the others have prepared.
+  /// Begins an attempt. All servers that take part must have ended it before end_attempt(). No
+  /// server may come back between the orders and the end of an attempt, because it would lack what
+  /// the others have prepared.
   Task<void> begin_attempt() {
     while (!state_.dead && holds_ > 0) co_await changed_.wait();
     under_way_ = true;
@@ -21,7 +22,7 @@ class EvictionGate {
     changed_.notify_all();
   }
 
-  /// Waits until no attempt is under way, and lets none begin until release().
+  /// Waits until no attempt is under way, and keeps new ones from beginning until release().
   Task<void> hold() {
     ++holds_;
     while (!state_.dead && under_way_) co_await changed_.wait();
@@ -31,7 +32,7 @@ class EvictionGate {
     changed_.notify_all();
   }
 
-  /// A server is being told of the volume: nothing is decided meanwhile.
+  /// Marks that a server is being told about the volume; meanwhile nothing is decided.
   void begin_enrolling() { ++enrolling_; }
   void end_enrolling() {
     --enrolling_;
@@ -45,7 +46,7 @@ class EvictionGate {
   VolumeState& state_;
   bool under_way_ = false;
   unsigned holds_ = 0;
-  unsigned enrolling_ = 0;  // servers
+  unsigned enrolling_ = 0;  // servers being told
   Event changed_;
 };
 

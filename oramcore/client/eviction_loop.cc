@@ -1,4 +1,4 @@
-// Evictions from the plan to the release of the tree version before.
+// Runs evictions, from the plan to the release of the previous tree version.
 #include "oramcore/client/eviction_loop.h"
 
 #include <spdlog/spdlog.h>
@@ -10,8 +10,9 @@
 namespace s3oram {
 namespace {
 
-// Attempts whose check fails until evictions stop, but at least one for each server: each has had
-// each role by then, and in a mirror of more servers than work, none.
+// Evictions stop after this many attempts whose check fails, but not before there was one for each
+// server: by then each server has had each role and, in a mirror with more servers than workers,
+// has been without one.
 constexpr unsigned kMostDisagreements = 3;
 
 }  // namespace
@@ -148,22 +149,22 @@ EvictionPath EvictionLoop::path_now() const {
   return path;
 }
 
-// Moves a block to the client's stash. Its row commits with the decision of the eviction that
-// leaves the block behind. A block that cannot be read is kept unreadable, so that it harms no
-// other.
+// Moves a block to the client's stash. Its row commits with the decision of the eviction that does
+// not place the block. A block that cannot be read moves too, and stays unreadable, so that it
+// harms no other block.
 Task<Status> EvictionLoop::to_stash(BlockId block) {
   const Position position = state_.positions.get(block);
   if (position.kind != Position::Kind::tree) co_return Status{};
   auto found = co_await retriever_.retrieve(kNoWriteNumber, block, position.leaf);
   if (state_.dead) co_return fail(*state_.dead);
-  // Written or discarded meanwhile.
+  // The block was written or discarded meanwhile.
   if (state_.positions.get(block).version != position.version) co_return Status{};
   state_.keep_in_stash(block, found && found->has_value() ? &**found : nullptr);
   co_return Status{};
 }
 
-/// From here on the new tree version counts, and the next commit makes it durable. Blocks that were
-/// accessed meanwhile keep their newer places.
+/// Makes the new tree version count from here on; the next commit makes it durable. Blocks that
+/// were accessed meanwhile keep their newer places.
 void EvictionLoop::decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height) {
   std::set<BucketIndex> changed;
   for (const Placement& placement : plan.placements) {
@@ -176,7 +177,7 @@ void EvictionLoop::decide(const EvictionPlan& plan, const EvictionId& id, unsign
     state_.pending.buckets[bucket] = state_.positions.row(bucket);
   if (next_height > state_.tree.height) {
     state_.positions.grow();
-    // Both children of a leaf have its slots from now on.
+    // From now on both children of a leaf have its slots.
     for (const BucketIndex bucket : std::set(state_.rewritten))
       if (level_of(bucket) == state_.tree.height)
         for (const unsigned side : {0u, 1u}) state_.note_rewritten(child_of(bucket, side));
@@ -213,8 +214,8 @@ Task<Status> EvictionLoop::install() {
   co_return Status{};
 }
 
-/// What is there is sound: accesses go on as long as the root has room for their writes, and then
-/// reads alone (Engine::read_only()).
+/// Stops evictions. The stored data is sound, so accesses go on as long as the root has room for
+/// their writes, and after that only reads (Engine::read_only()).
 void EvictionLoop::stop(Error reason) {
   spdlog::error("evictions stop: {}", reason.message);
   stopped_ = std::move(reason);

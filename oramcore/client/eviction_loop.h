@@ -1,5 +1,5 @@
 // The client's part in evictions (Subroutine 3): plan, prepare, decide, commit (docs/protocol.md,
-// "One eviction"; Rule::decide_first). One at a time, as long as one is due.
+// "One eviction"; Rule::decide_first). Runs one at a time, for as long as one is due.
 #pragma once
 
 #include "oramcore/base/log_limit.h"
@@ -13,26 +13,26 @@ namespace s3oram {
 /// One executor; not thread-safe.
 class EvictionLoop {
  public:
-  /// `return_to_tree` reads and writes back a block of the stash, if nobody uses it.
+  /// `return_to_tree` reads a block of the stash and writes it back, unless the block is in use.
   EvictionLoop(VolumeState& state, Committer& committer, Capacity& capacity, HealingTurn& turn,
                Healer& healer, Retriever& retriever, EvictionGate& gate, Preparer preparer,
                Arbiter arbiter, std::function<void(BlockId)> return_to_tree);
 
-  /// From now on none is begun, for a caller who only looks at the volume.
+  /// Begins no more evictions, for a caller who only reads the volume.
   void forbid() { may_evict_ = false; }
-  /// None begins until let_begin().
+  /// Begins no eviction until let_begin().
   void hold_back();
   void let_begin() { evicting_ = false; }
   void begin_if_due();
 
   bool under_way() const { return evicting_; }
   Duration under_way_for() const { return evicting_ ? state_.now() - begun_ : Duration{}; }
-  Duration begun() const { return begun_; }  // the one under way
+  Duration begun() const { return begun_; }  // when the one under way began
   Duration takes() const { return takes_; }  // estimated from the last ones
   std::uint64_t count() const { return evictions_; }
-  /// Why none is begun any more.
+  /// Returns why no more evictions are begun; std::nullopt if they are.
   const std::optional<Error>& stopped() const { return stopped_; }
-  /// The attempt that was sent to servers and is not yet durably decided.
+  /// Returns the attempt that was sent to servers and is not yet durably decided.
   const std::optional<EvictionId>& attempt() const { return attempt_; }
 
  private:

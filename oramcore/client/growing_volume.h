@@ -1,4 +1,4 @@
-// The tree of an open volume, as Capacity sees it.
+// Presents the tree of an open volume to Capacity.
 #pragma once
 
 #include "oramcore/client/capacity.h"

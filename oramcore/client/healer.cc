@@ -52,7 +52,7 @@ Task<Status> Healer::add_damage(MessageType question, Bytes message, std::set<Pa
     if (!answers[i]) co_return fail(answers[i].error());
     const auto found = decode<DamageAnswer>(answers[i]->body());
     if (!found || !std::ranges::all_of(found->slots, [&](SlotAddress at) { return has_slot(at); }))
-      co_return fail(Errc::failed, "server {} answers nonsense", asked[i]);
+      co_return fail(Errc::failed, "server {} sent an invalid answer", asked[i]);
     for (const SlotAddress at : found->slots)
       if (of == kEveryBucket || at.bucket == of) to[at].insert(asked[i]);
   }
@@ -80,14 +80,16 @@ Task<Status> Healer::heal_some(Damage& damage, Loss loss) {
   co_return Status{};
 }
 
-// Has the servers heal the slot among themselves, if enough of them have their share and can do it.
+// Makes the servers heal the slot among themselves, if enough of them have their share and can do
+// it.
 Task<Status> Healer::heal_slot(SlotAddress at, std::set<Party> damaged, Loss loss) {
   const std::size_t enough = state_.params.enough();
-  std::set<Party> unfit = damaged;  // to help
+  std::set<Party> unfit = damaged;  // servers that cannot help with healing
   for (Party server = 1; server <= state_.servers.count(); ++server)
     if (!state_.in_step.holds(server)) unfit.insert(server);
   unsigned failures = 0;
-  // A server that lies as a helper spoils the new share: only whole stores are worth the risk.
+  // A server that lies as a helper spoils the new share, so the risk is taken only for whole
+  // stores.
   const bool trusted = state_.params.security != Security::malicious || loss == Loss::left;
   while (!damaged.empty() && unfit.size() + enough <= state_.servers.count() && trusted &&
          may_send_shares()) {
@@ -116,7 +118,7 @@ Task<Status> Healer::heal_slot(SlotAddress at, std::set<Party> damaged, Loss los
   }
   if (damaged.empty()) co_return Status{};
   Status healed_it = co_await heal_through_client(at, damaged, loss);
-  // Before a slot is left as it is, the disks are read several times.
+  // The disks are read several times before a slot is left damaged.
   for (unsigned again = 0; cannot_be_read(healed_it) && loss == Loss::left; ++again) {
     if (again == kReadAgain) {
       spdlog::error("slot {} of bucket {} cannot be read at too many servers", at.slot, at.bucket);
@@ -129,13 +131,13 @@ Task<Status> Healer::heal_slot(SlotAddress at, std::set<Party> damaged, Loss los
   co_return healed_it;
 }
 
-/// Whether servers may send shares to each other instead of through the client. After a failure
-/// they may not for a while, because each attempt takes time.
+/// Returns whether servers may send shares to each other, and not only through the client. After a
+/// failure they may not for a while, because each attempt takes time.
 bool Healer::may_send_shares() const {
   return state_.params.privacy == Privacy::computational && state_.now() >= shares_again_;
 }
 
-/// Returns the answers of the helpers, and then that of `to`. Each attempt has fresh seeds.
+/// Returns the answers of the helpers, followed by that of `to`. Each attempt has fresh seeds.
 Task<std::vector<Result<Payload>>> Healer::ask_for_share(SlotAddress at, Party to, Bytes helpers) {
   const std::uint64_t request_id = state_.request_ids.begin();
   std::vector<std::vector<Seed>> masks(helpers.size());
@@ -171,8 +173,8 @@ Task<std::vector<Result<Payload>>> Healer::ask_for_share(SlotAddress at, Party t
   co_return answers;
 }
 
-/// Asks `helper` for its part of the share of `to`. If it gives none, tells `to`, which would wait
-/// for it.
+/// Asks `helper` for its part of the share of `to`. If there is no answer, tells `to`, which would
+/// otherwise wait for the part.
 Task<Result<Payload>> Healer::ask_for_part(Party helper, Bytes message, Party to,
                                            std::uint64_t request_id,
                                            std::shared_ptr<Servers::JointAttempt> attempt) {
@@ -184,16 +186,17 @@ Task<Result<Payload>> Healer::ask_for_part(Party helper, Bytes message, Party to
   co_return answer;
 }
 
-/// What the servers have of a slot that is to be healed.
+/// What the servers hold of a slot that is to be healed.
 struct Healer::SlotFound {
-  Bytes intact;                        // servers
-  std::optional<Agreement> agreement;  // on which their shares fit together
-  std::vector<Party> to_write;         // in this order
-  std::optional<Error> unread;         // perhaps it could be read another time
+  Bytes intact;                        // servers whose shares are intact
+  std::optional<Agreement> agreement;  // the servers whose shares fit together
+  std::vector<Party> to_write;         // servers that get a new share, in this order
+  std::optional<Error> unread;         // an error that may not recur at the next read
 };
 
-/// Shares that are intact and do not fit together are read again: a server may answer rightly then.
-/// That depends on the shares alone, not on whether a block lies in the slot.
+/// Collects the shares of a slot. If intact shares do not fit together, reads them again, because a
+/// server may answer correctly the next time. Whether it does so depends on the shares alone, not
+/// on whether a block lies in the slot.
 Task<Healer::SlotFound> Healer::find_shares(SlotAddress at, const std::set<Party>& damaged) {
   std::set<Party> concerned = state_.servers_in_step();
   concerned.insert(damaged.begin(), damaged.end());
@@ -226,8 +229,9 @@ Task<Healer::SlotFound> Healer::find_shares(SlotAddress at, const std::set<Party
   }
 }
 
-/// What these shares of a slot say, if enough fit together. Shares that are more than enough, and
-/// on one polynomial, are right; else those count that open. (Copies are compared later.)
+/// Returns what these shares of a slot say, if enough of them fit together. If there are more than
+/// enough and they lie on one polynomial, they are right; otherwise the ones that open count.
+/// (Copies are compared later.)
 std::optional<Agreement> Healer::agreement_on(SlotAddress at, const Bytes& servers,
                                               const std::vector<Bytes>& shares) const {
   const std::size_t enough = state_.params.enough();
@@ -241,8 +245,8 @@ std::optional<Agreement> Healer::agreement_on(SlotAddress at, const Bytes& serve
                         [&](const Label& label) { return state_.is_resident(label, at); });
 }
 
-/// Writes the shares of `damaged` even if they can be read now, which may be from the system's
-/// cache.
+/// Writes the shares of `damaged` even if they can be read now, because they may come from the
+/// system's cache.
 Task<Status> Healer::heal_through_client(SlotAddress at, std::set<Party> damaged, Loss loss) {
   SlotFound found = co_await find_shares(at, damaged);
   if (state_.dead) co_return fail(*state_.dead);
@@ -251,14 +255,14 @@ Task<Status> Healer::heal_through_client(SlotAddress at, std::set<Party> damaged
   const bool lost = !found.agreement;
   if (lost) {
     slots_.lost();
-    spdlog::error("slot {} of bucket {} is damaged at too many servers: what it held is lost",
+    spdlog::error("slot {} of bucket {} is damaged at too many servers: its content is lost",
                   at.slot, at.bucket);
     if (loss == Loss::left) co_return Status{};
     state_.mark_unreadable(at);
     if (state_.in_step.members().size() < state_.in_step.count()) state_.note_rewritten(at.bucket);
     S3O_CO_TRY(co_await committer_.commit_until_done());
-    // Zeros everywhere are a sharing again. Intact shares are overwritten first, so that this
-    // starts over if it is cut short.
+    // Zeros at all servers are a valid sharing. Intact shares are overwritten first, so that this
+    // starts over if it is interrupted.
     found.to_write.insert(found.to_write.begin(), found.intact.begin(), found.intact.end());
   }
   state_.contents.zeroing += lost;
@@ -281,9 +285,10 @@ Task<Status> Healer::heal_through_client(SlotAddress at, std::set<Party> damaged
   co_return co_await share_again(at, std::move(content));
 }
 
-/// All servers have a share of the slot; each gets a fresh one. So it does not show whether the
-/// slot needed it, and a wrong share that somebody planted is worth nothing. One after the other: t
-/// + 1 shares fit together at any time, and if this is cut short, the next read settles the slot.
+/// Gives each server a fresh share; all of them hold one. Then nothing shows whether the slot
+/// needed healing, and a wrong share that someone planted is worth nothing. The servers are written
+/// one after the other, so that t + 1 shares fit together at any time; if this is interrupted, the
+/// next read settles the slot.
 Task<Status> Healer::share_again(SlotAddress at, Bytes content) {
   const std::vector<Bytes> fresh =
       create_shares(state_.params.scheme, content, state_.environment.random);

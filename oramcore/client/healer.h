@@ -1,6 +1,6 @@
 // Heals damaged slots before anything is computed with them (Rule::checksums): t + 1 intact shares
-// of a slot give the share of any server. Every server may know which slots these are; only the
-// client sees their content.
+// of a slot determine the share of any server. Every server may know which slots are damaged; only
+// the client sees their content.
 #pragma once
 
 #include <map>
@@ -16,22 +16,23 @@ namespace s3oram {
 /// One executor; not thread-safe.
 class Healer {
  public:
-  using Damage = std::map<SlotAddress, std::set<Party>>;  // which servers lack their share
-  /// What happens to a slot of which too few servers have their share: it becomes a sharing of
-  /// zeros, so that it harms nothing else, or it is left, because a server's disk may come back.
+  using Damage = std::map<SlotAddress, std::set<Party>>;  // the servers that lack their share
+  /// The fate of a slot for which too few servers have their share. It becomes a sharing of zeros,
+  /// so that it harms nothing else; or it is left, because a server's disk may come back.
   enum class Loss { zeroed, left };
 
   Healer(VolumeState& state, Committer& committer, SlotShares& slots, HealingTurn& turn,
          Settler& settler)
       : state_(state), committer_(committer), slots_(slots), turn_(turn), settler_(settler) {}
 
-  /// Heals the damage that servers have found so far. One round serves all who came before it.
+  /// Heals the damage that servers have found so far. One round serves all callers that came before
+  /// it.
   Task<Status> heal();
 
-  // ---- within a HealingTurn of the caller
+  // ---- only while the caller holds the HealingTurn
 
   static constexpr BucketIndex kEveryBucket = 0;
-  /// Adds the damage that these servers report, of one bucket or of all.
+  /// Adds the damage that these servers report, in one bucket or in all.
   Task<Status> add_damage(MessageType question, Bytes message, std::set<Party> servers, Damage& to,
                           BucketIndex of = kEveryBucket);
   Task<Status> heal_slots(Damage damage, Loss loss);
@@ -58,7 +59,7 @@ class Healer {
   HealingTurn& turn_;
   Settler& settler_;
   std::uint64_t rounds_ = 0;
-  Duration shares_again_ = Duration::min();  // from then on servers may send each other shares
+  Duration shares_again_ = Duration::min();  // after this, servers may send each other shares
 };
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// One healing at a time.
+// Admits one healing at a time.
 #include "oramcore/client/healing_turn.h"
 
 namespace s3oram {
@@ -16,7 +16,7 @@ Task<void> HealingTurn::await_turn() {
 }
 
 Task<void> HealingTurn::begin() {
-  under_way_ = true;  // from here on nothing is decided
+  under_way_ = true;  // from now on, no eviction is decided
   while (!state_.dead && state_.versions.read.tree_version != state_.tree.tree_version)
     co_await state_.changed.wait();
 }

@@ -1,4 +1,4 @@
-// Keeps the standing of each server, and chooses among those in step.
+// Keeps the standing of each server, and chooses among the servers in step.
 #include "oramcore/client/in_step.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Serves requests by one engine, or by the two of a migration, and copies blocks between these.
+// Serves requests with one engine, or with the two engines of a migration, and copies blocks from
+// one to the other.
 #include "oramcore/client/migrating_device.h"
 
 #include <spdlog/spdlog.h>
@@ -10,14 +11,14 @@ namespace s3oram {
 namespace {
 
 constexpr std::size_t kCopiers = 4;
-/// Copies that reads have begun; more reads leave their blocks where they are.
+/// The largest number of copies begun by reads; further reads leave their blocks at the source.
 constexpr std::size_t kMostCopiesOfReads = 16;
-constexpr Duration kNap = std::chrono::milliseconds(100);       // of a sleep that can be ended
-constexpr Duration kLookAfter = std::chrono::seconds(1);        // for a block that nobody uses
-constexpr Duration kRetryCopyAfter = std::chrono::seconds(10);  // after a failed copy
+constexpr Duration kNap = std::chrono::milliseconds(100);       // a sleep checks this often
+constexpr Duration kLookAfter = std::chrono::seconds(1);        // when no block can be copied
+constexpr Duration kRetryCopyAfter = std::chrono::seconds(10);  // pause after a failed copy
 constexpr Duration kRereadAfter = std::chrono::seconds(60);     // a block that could not be read
 
-/// What a callback of an engine brings, for a coroutine of the same executor.
+/// Passes a value from a callback of an engine to a coroutine of the same executor.
 template <class T>
 class Answer {
  public:
@@ -37,7 +38,7 @@ class Answer {
 
 }  // namespace
 
-/// A use of the engines, for which pause() waits.
+/// Marks a use of the engines; pause() waits until there is none.
 class MigratingDevice::InUse {
  public:
   explicit InUse(MigratingDevice& device) : device_(device) { ++device_.in_use_; }
@@ -107,7 +108,7 @@ void MigratingDevice::start_copiers() {
   if (!wants_copies_ || !source_ || held_ || closed_ || std::exchange(copying_, true)) return;
   copied_ = 0;
   copying_since_ = next_copy_ = clock_.now();
-  // If nothing is left, each ends within start().
+  // If no block is left, each copier ends within start().
   for (std::size_t number = copiers_; number < kCopiers; ++number) {
     ++copiers_;
     start(copy_all());
@@ -133,15 +134,15 @@ Task<Status> MigratingDevice::pause(Duration patience) {
     if (std::exchange(uses, in_use_) > in_use_) until = clock_.now() + patience;
     if (clock_.now() >= until) {
       go_on();
-      co_return fail(Errc::unreachable, "what is under way does not end: a server does not answer");
+      co_return fail(Errc::unreachable, "requests under way do not end: a server does not answer");
     }
     co_await clock_.sleep(kNap);
   }
   co_return Status{};
 }
 
-// Nothing is acknowledged during the pause, so what an engine changes later (places of blocks that
-// an eviction moves) any engine finds again.
+// Nothing is acknowledged during the pause. So whatever an engine changes later (the places of
+// blocks that an eviction moves) can be found again by any engine.
 Task<Status> MigratingDevice::commit_paused() {
   const auto answer = std::make_shared<Answer<Status>>();
   volume_->commit([answer](Status status) { answer->set(std::move(status)); });
@@ -196,8 +197,8 @@ Room MigratingDevice::room() {
   return volume_ ? room_now() : last_room_;
 }
 
-/// Each block that is still at the source will need room.
-/// What was discarded here counts as free, though the engine has not been told yet.
+/// Returns the room, less one block for each that is still at the source. Blocks that were
+/// discarded here count as free, although the engine has not been told yet.
 Room MigratingDevice::room_now() const {
   Room room = volume_->room();
   room.blocks += discarding() + kept_;
@@ -250,7 +251,7 @@ Task<void> MigratingDevice::access(Request request) {
     static_cast<void>(co_await read_from(*volume_, request.block, std::move(request.read)));
 }
 
-/// `read` gets the content first, within the engine's call.
+/// Reads a block. Calls `read` with the content first, within the engine's call.
 Task<Result<Bytes>> MigratingDevice::read_from(VolumeEngine& engine, BlockId block,
                                                std::function<void(Result<Bytes>)> read) {
   const auto answer = std::make_shared<Answer<Result<Bytes>>>();
@@ -261,8 +262,8 @@ Task<Result<Bytes>> MigratingDevice::read_from(VolumeEngine& engine, BlockId blo
   co_return co_await answer->get();
 }
 
-/// Calls `written` within the engine's callback, so that what the caller records there is in the
-/// commit that the engine begins next.
+/// Calls `written` within the engine's callback, so that the next commit of the engine includes
+/// what the caller records there.
 Task<Status> MigratingDevice::write_to_volume(Request request) {
   const auto answer = std::make_shared<Answer<Status>>();
   const auto write = request.backup ? &VolumeEngine::write_backup : &VolumeEngine::write;
@@ -314,7 +315,7 @@ Task<Status> MigratingDevice::take_over(BlockId block, Bytes content) {
   co_return co_await write_to_volume(std::move(request));
 }
 
-/// Returns a block at the source that nobody uses.
+/// Returns a block at the source that is not in use.
 std::optional<BlockId> MigratingDevice::next_to_copy() {
   const BlockId end = at_source_.end();
   for (BlockId passed = 0; passed < end; ++passed) {
@@ -337,13 +338,13 @@ Task<void> MigratingDevice::copy_all() {
     }
     claim(*block);
     const Status copied = co_await copy(*block);
-    start(QueuedDevice::serve(*block));  // not awaited: in a pause it would wait for its end
+    start(QueuedDevice::serve(*block));  // not awaited: in a pause it would wait for this copier
     if (!copied) co_await sleep(kRetryCopyAfter);
   }
   if (--copiers_ == 0) changed_.notify_all();
 }
 
-/// Errors: what hinders all copies. That this block cannot be read does not.
+/// Errors: those that hinder all copies; a block that cannot be read is not one.
 Task<Status> MigratingDevice::copy(BlockId block) {
   const InUse in_use(*this);
   ++source_in_use_;
@@ -359,7 +360,7 @@ Task<Status> MigratingDevice::copy(BlockId block) {
   else
     status = fail(content.error());
   if (!status && hindrance_.empty() && copying_)
-    spdlog::error("the migration does not go on: {}; it is tried again", status.error().message);
+    spdlog::error("the migration cannot go on: {}; trying again", status.error().message);
   hindrance_ = status ? std::string() : status.error().message;
   co_return status;
 }
@@ -379,7 +380,7 @@ Task<void> MigratingDevice::await_turn() {
   }
 }
 
-/// Sleeps, though not on when the copying is ended.
+/// Sleeps for `time`, or until copying is stopped.
 Task<void> MigratingDevice::sleep(Duration time) {
   const Duration until = clock_.now() + time;
   while (copying_ && clock_.now() < until)

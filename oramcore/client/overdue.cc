@@ -1,4 +1,4 @@
-// Waits in short steps, for as long as the work exists.
+// Waits in short steps for as long as the work exists.
 #include "oramcore/client/overdue.h"
 
 #include <algorithm>

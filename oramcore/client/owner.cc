@@ -27,8 +27,8 @@ Bytes check_of(ByteSpan description) {
 
 std::string other_key(const std::string& path) {
   return fmt::format(
-      "vault.key is of another vault than {} beside it: bring back the right one, or move it away "
-      "and run s3oramfs restore --from FILE",
+      "vault.key belongs to another vault than {} beside it: bring back the right one, or "
+      "move it away and run s3oramfs restore --from FILE",
       path);
 }
 
@@ -37,7 +37,7 @@ struct Row {
   Bytes proof;
 };
 
-// Returns nothing also if the row is damaged: then it says nothing about the vault.
+// Returns std::nullopt also if the row is damaged, because it then says nothing about the vault.
 Result<std::optional<Row>> read_row(Database& database) {
   S3O_ASSIGN(auto known, database.has_table("owner"));
   if (!known) return std::optional<Row>();
@@ -64,8 +64,8 @@ Result<std::string> other_owner(Database& database, const Owner& owner) {
   const auto& [volume, proof] = *row;
   const std::string& path = database.path();
   if (volume.id != owner.volume)
-    return fmt::format("{} is of another vault than vault.json beside it: bring back the right one",
-                       path);
+    return fmt::format(
+        "{} belongs to another vault than vault.json beside it: bring back the right one", path);
   if (const std::string other = difference(owner.params, volume.params); !other.empty())
     return fmt::format(
         "vault.json says {}, as {} does: bring back the right one, or run s3oramfs restore --from "

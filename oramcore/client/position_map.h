@@ -12,8 +12,8 @@
 
 namespace s3oram {
 
-/// Where a block is. The database keeps its 64-bit form, in which "at the leaf" has a value of its
-/// own instead of a level, so that growing the tree changes no row.
+/// Where a block is. The database stores a 64-bit form, in which "at the leaf" has a value of its
+/// own instead of a level, so that no row changes when the tree grows.
 struct Position {
   enum class Kind : std::uint8_t { unmapped, tree, stash };
   Kind kind = Kind::unmapped;
@@ -29,27 +29,27 @@ class PositionMap {
   void reset(unsigned height);
 
   Position get(BlockId block) const;
-  /// Kind::unmapped forgets the block.
+  /// Sets the position of a block; Kind::unmapped forgets the block.
   void set(BlockId block, const Position& position);
-  /// The tree has grown by a level: blocks at the leaves lie one level deeper now, in the same
-  /// slots (serverd/oram/store_database.h, commit()).
+  /// Records that the tree has grown by a level: blocks at the leaves now lie one level deeper, in
+  /// the same slots (serverd/oram/store_database.h, commit()).
   void grow();
 
   BucketContents contents(BucketIndex bucket) const;
   BucketRow row(BucketIndex bucket) const;
   /// Moves a block in the tree to another place on its path, and adds to `rows` the buckets whose
-  /// rows must be written: both buckets and, if the row of one is from before the tree grew, that
-  /// row's bucket and the leaf buckets in which its blocks now lie.
+  /// rows must be written: the old and the new bucket. If one of these has a row from before the
+  /// tree grew, also adds the bucket of that row and the leaf buckets in which its blocks now lie.
   void move(BlockId block, unsigned level, std::uint16_t slot, std::set<BucketIndex>& rows);
   /// Records that the row of this inner bucket was written when it was a leaf.
   void set_undivided(BucketIndex bucket) { undivided_[bucket] = true; }
   unsigned height() const { return height_; }
   std::uint64_t mapped() const { return mapped_; }
-  /// Above the numbers of all blocks that are mapped.
+  /// Returns a number greater than those of all mapped blocks.
   BlockId end() const { return packed_.size(); }
   std::vector<BlockId> blocks() const;
 
-  /// Converts a position to the database's form, without its version, and back.
+  /// Converts a position to its form in the database, which lacks the version.
   static std::uint64_t pack(const Position& position, unsigned height);
   static Position unpack(std::uint64_t packed, std::uint64_t version, unsigned height);
 
@@ -62,9 +62,9 @@ class PositionMap {
   std::uint64_t mapped_ = 0;
   std::vector<std::uint64_t> packed_;
   std::vector<std::uint64_t> versions_;
-  std::vector<std::vector<std::uint32_t>> buckets_;  // blocks of each bucket, in no order
-  // By bucket: it was a leaf before the tree grew, and no eviction has changed it since. There is
-  // none below another.
+  std::vector<std::vector<std::uint32_t>> buckets_;  // blocks of each bucket, in any order
+  // By bucket: it was a leaf before the tree grew, and no eviction has changed it since. No such
+  // bucket lies below another.
   std::vector<bool> undivided_;
 };
 

@@ -13,8 +13,8 @@ namespace {
 
 constexpr Duration kFollowsWithin = std::chrono::seconds(2);
 
-// An attempt takes at most so long, and the next one twice as long. On the slowest line that an
-// eviction goes over at all, some attempt is long enough.
+// The first attempt may take this long, and each further one twice as long as the one before. On
+// the slowest line over which an eviction is possible at all, one attempt is then long enough.
 constexpr Duration kAttemptPatience = std::chrono::minutes(10);
 constexpr unsigned kMostDoublings = 6;
 
@@ -32,10 +32,10 @@ Error refused(Party server, const Error& refusal) {
 
 }  // namespace
 
-/// A question to all servers that take part in an eviction. One that follows is not needed, and is
-/// not waited for much longer than for those in step.
+/// A question to all servers that take part in an eviction. The attempt does not need the servers
+/// that follow, so it does not wait much longer for them than for those in step.
 struct Preparer::Stage {
-  Bytes members, followers;  // that have not answered yet
+  Bytes members, followers;  // servers that have not answered yet
   Duration begun{};
 };
 
@@ -61,7 +61,7 @@ Task<void> Preparer::drop_late(std::shared_ptr<Stage> stage) {
   if (state_.dead) co_return;
   for (const Party server : stage->followers) {
     if (state_.in_step.of(server) != Standing::following) continue;
-    spdlog::warn("server {} is too slow to follow: it is sent what it lacks later", server);
+    spdlog::warn("server {} is too slow to follow: it is sent the missing data later", server);
     attendance_.drop(server);
   }
 }
@@ -71,7 +71,7 @@ struct Preparer::CheckWork {
   Event ended;
 };
 
-/// Beside what the servers do: it takes about as long.
+/// Runs while the servers prepare, because it takes about as long.
 Task<void> Preparer::expect_reports(std::shared_ptr<ReportCheck> check,
                                     std::shared_ptr<CheckWork> work) {
   co_await offload(state_.environment.pool, [&] {
@@ -104,7 +104,8 @@ Task<Status> Preparer::prepare(const EvictionPlan& plan, EvictionId& id, unsigne
   dispute_.reset();
   const std::uint64_t contents = state_.contents.changed;
   auto attempt = std::make_shared<Servers::JointAttempt>();
-  // A server can say that it has passed something on, and not have done it: others wait for that.
+  // A server may say that it has passed something on without having done so; others then wait for
+  // it.
   when_overdue(
       state_.environment.clock, kAttemptPatience * (1 << std::min(tries, kMostDoublings)), attempt,
       [this, takers, id] {
@@ -190,14 +191,14 @@ Task<Result<CertifyAnswer>> Preparer::ask_to_certify(Party server, Bytes questio
   answered(stage, server);
   if (!answer) co_return fail(std::move(answer).error());
   auto report = decode<CertifyAnswer>(answer->body());
-  if (!report) co_return fail(Errc::servers_disagree, "server {} answers nonsense", server);
+  if (!report) co_return fail(Errc::servers_disagree, "server {} sent an invalid answer", server);
   co_return std::move(*report);
 }
 
-/// What the servers in step have made is right. A server that follows and has made other rows, or
-/// does not say which, would be in step with them later, and show a server that lies, by which
-/// retrievals fail, what is asked for: the attempt ends, so that its stamp counts nowhere, and that
-/// server rejoins later.
+/// Checks the rows of servers that follow against those of the servers in step, which are right. A
+/// server that follows may have made other rows, or not say which. Later it would be in step with
+/// them, and retrievals would fail in a way that shows a lying server what was asked for. So the
+/// attempt ends, its stamp counts nowhere, and that server rejoins later.
 Task<Status> Preparer::certify_new_rows(EvictionId id, const CertifyAnswer& right, Bytes servers,
                                         std::vector<Result<CertifyAnswer>> answers) {
   Bytes wrong;
@@ -210,12 +211,13 @@ Task<Status> Preparer::certify_new_rows(EvictionId id, const CertifyAnswer& righ
   for (const Party server : wrong) {
     if (state_.in_step.of(server) != Standing::following) continue;
     spdlog::error(
-        "server {} follows, and does not show the rows of those in step after an eviction: it is "
-        "faulty or lies, or one that sent it the rows; it is sent what it lacks later",
+        "server {}, which catches up, does not have the rows of the servers in step after an "
+        "eviction: it is faulty or lies, or a server that sent it the rows is; the missing data is "
+        "sent later",
         server);
     attendance_.drop(server);
   }
-  co_return fail(Errc::unreachable, "a server that follows made other rows");
+  co_return fail(Errc::unreachable, "a server that follows has made other rows");
 }
 
 }  // namespace s3oram

@@ -1,5 +1,5 @@
-// One attempt at an eviction, up to its decision: has the servers prepare it and, where the scheme
-// checks what they have made, certify it (docs/protocol.md, "One eviction").
+// Runs one attempt at an eviction, up to its decision: makes the servers prepare it and, if the
+// scheme checks the results, certify it (docs/protocol.md, "One eviction").
 #pragma once
 
 #include "oramcore/client/attendance.h"
@@ -7,7 +7,7 @@
 
 namespace s3oram {
 
-/// An attempt at an eviction whose check was not good.
+/// An attempt at an eviction whose check failed.
 struct Dispute {
   std::shared_ptr<ReportCheck> check;
   std::vector<Payload> reports;
@@ -19,16 +19,17 @@ class Preparer {
  public:
   Preparer(VolumeState& state, Attendance& attendance) : state_(state), attendance_(attendance) {}
 
-  /// Gives the servers their orders and waits until all have prepared. `tries` attempts came
-  /// before. Otherwise no server has the attempt any more. Errors: servers_disagree (the check was
-  /// not good, or a server refuses its part), those that pass.
+  /// Gives the servers their orders and waits until all have prepared. `tries` is the number of
+  /// earlier attempts. After a failure, no server has the attempt. Errors: servers_disagree (the
+  /// check failed, or a server refuses its part), and those that may pass (Servers::may_pass()).
   Task<Status> prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height,
                        unsigned tries);
-  /// All have prepared: what a server that lies has made is fixed before it knows what it is asked.
-  /// Otherwise no server has the attempt any more. Errors: as of prepare().
+  /// Makes the servers certify what they have prepared. Call it when all have prepared: the results
+  /// of a server that lies are then fixed before it knows what it is asked. After a failure, no
+  /// server has the attempt. Errors: those of prepare().
   Task<Status> certify(const EvictionPlan& plan, EvictionId id);
   Task<Status> discard(EvictionId id);
-  /// Returns what the last attempt's check found, once.
+  /// Returns the dispute of the last attempt, if its check failed; only once.
   std::optional<Dispute> take_dispute() { return std::exchange(dispute_, std::nullopt); }
 
  private:
@@ -48,7 +49,7 @@ class Preparer {
 
   VolumeState& state_;
   Attendance& attendance_;
-  std::optional<Dispute> dispute_;  // the last attempt's
+  std::optional<Dispute> dispute_;  // the last attempt's dispute
 };
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// Takes a volume over, mends its root buffer, and scans all labels.
+// Takes over a volume, mends its root buffer, and scans all labels.
 #include "oramcore/client/rebuild.h"
 
 #include <spdlog/spdlog.h>
@@ -18,7 +18,7 @@
 namespace s3oram {
 namespace {
 
-constexpr unsigned kAtOnce = 32;  // buckets
+constexpr unsigned kAtOnce = 32;  // buckets scanned at a time
 constexpr Duration kTellEvery = std::chrono::seconds(1);
 constexpr Duration kRejoins = std::chrono::minutes(10), kDescribes = std::chrono::minutes(10);
 
@@ -48,7 +48,7 @@ Task<Result<Rebuilt>> Rebuild::run(Duration patience,
                                    std::function<void(const std::string&)> progress) {
   progress_ = std::move(progress);
   S3O_CO_TRY(co_await take_over(patience));
-  // From here on only we change anything.
+  // From here on, only this client changes anything.
   S3O_CO_ASSIGN(const auto stand, co_await servers_.survey(patience));
   if (former_ && used_since_former(stand)) former_.reset();
   S3O_CO_TRY(co_await agree_on_tree_version(stand, patience));
@@ -71,9 +71,10 @@ Task<Result<Rebuilt>> Rebuild::run(Duration patience,
   co_return rebuilt;
 }
 
-// Learns and replaces every server's present session, so that messages of the lost client, or of a
-// rebuild that was cut short, do nothing any more, even those still on their way. Only then is the
-// tree version decided: a commit of the lost client in between would divide the servers.
+// Learns every server's current session and replaces it, so that messages of the lost client, or of
+// an interrupted rebuild, no longer have any effect, even those still in transit. The tree version
+// is decided only after that, because a commit of the lost client in between would divide the
+// servers.
 Task<Status> Rebuild::take_over(Duration patience) {
   S3O_CO_ASSIGN(const auto before, co_await servers_.survey(patience));
   std::vector<Session> known;
@@ -104,8 +105,8 @@ Task<Status> Rebuild::take_over(Duration patience) {
                                    std::move(reconcile), patience);
 }
 
-/// Returns an epoch above those of all servers. An epoch far above what t + 1 of them have is made
-/// up, and would use up the numbers for all.
+/// Returns an epoch above those of all servers. Fails if one is far above what t + 1 of them have,
+/// because such an epoch is made up, and would use up the numbers for all.
 Result<std::uint64_t> Rebuild::next_epoch(const std::vector<SurveyAnswer>& stand) const {
   constexpr std::uint64_t kApart = 1 << 16;  // openings that reached only some of the servers
   std::vector<std::uint64_t> epochs;
@@ -115,12 +116,12 @@ Result<std::uint64_t> Rebuild::next_epoch(const std::vector<SurveyAnswer>& stand
   for (std::size_t i = 0; i < epochs.size(); ++i)
     if (epochs[i] > sorted[many() - 1] + kApart)
       return fail(Errc::corrupt,
-                  "server {} says that its epoch is {}, where others have {}: it cannot be right",
-                  i + 1, epochs[i], sorted[many() - 1]);
+                  "server {} reports epoch {}, but others have {}: that cannot be right", i + 1,
+                  epochs[i], sorted[many() - 1]);
   return sorted.front() + 1;
 }
 
-/// A server that was restarted comes back with what it had.
+/// Checks that a server that was restarted comes back with the tree version that it had.
 Task<Status> Rebuild::check_tree_version(Party server, OpenAnswer answer) {
   if (!tree_) co_return Status{};
   S3O_CO_TRY(due_at(server, answer, *tree_, {}));
@@ -145,7 +146,7 @@ bool Rebuild::said_by_enough(const std::vector<SurveyAnswer>& stand,
 bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
   const ClientState::Loaded& former = former_->loaded;
   const auto believed = believed_tree_version(stand, params_);
-  if (!believed) return false;  // agree_on_tree_version() says who cannot be right
+  if (!believed) return false;  // agree_on_tree_version() names the server that is wrong
   const std::uint64_t tree_version = *believed;
   if (former.tree.tree_version != tree_version && !decided_by_former(stand, tree_version))
     return true;
@@ -155,9 +156,10 @@ bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
   return said_by_enough(stand, has_other_slots) || wrote_since(stand, former, params_);
 }
 
-// The tree before an eviction is whole until all servers have installed what the eviction made. So
-// what fewer than t + 1 of them have installed is taken back, unless the earlier state has decided
-// it: one server's word must not have the others install what no client has checked.
+// The tree before an eviction is whole until all servers have installed the result of the eviction.
+// So an eviction that fewer than t + 1 of them have installed is taken back, unless the earlier
+// state has decided it: one server's word must not make the others install what no client has
+// checked.
 Task<Status> Rebuild::agree_on_tree_version(const std::vector<SurveyAnswer>& stand,
                                             Duration patience) {
   S3O_CO_ASSIGN(auto tree_version, believed_tree_version(stand, params_));
@@ -167,8 +169,8 @@ Task<Status> Rebuild::agree_on_tree_version(const std::vector<SurveyAnswer>& sta
   co_return co_await confirm(tree_version, patience);
 }
 
-/// Has the servers that are ahead go back. They come first: the others say which attempt it was,
-/// as long as they have it prepared.
+/// Makes the servers that are ahead go back. This comes first, because the others can say which
+/// attempt it was only while they have it prepared.
 Task<Status> Rebuild::take_back(const std::vector<SurveyAnswer>& stand,
                                 std::uint64_t tree_version) {
   std::set<EvictionId> attempts;
@@ -183,15 +185,16 @@ Task<Status> Rebuild::take_back(const std::vector<SurveyAnswer>& stand,
   co_return Status{};
 }
 
-/// Has the servers that are one eviction behind install what they have prepared, and the others
-/// discard what nobody has decided.
+/// Makes the servers that are one eviction behind install what they have prepared, and the others
+/// discard attempts that are not decided.
 Task<Status> Rebuild::bring_forward(const std::vector<SurveyAnswer>& stand,
                                     std::uint64_t tree_version) {
   std::vector<std::optional<Due>> due;
-  Bytes behind;  // of a mirror, which goes on without some
+  Bytes behind;  // only in a mirror, which goes on without some servers
   for (Party server = 1; server <= servers_.count(); ++server) {
     const SurveyAnswer& each = stand[server - 1u];
-    // There was one attempt that all had prepared, so each server's own is the one decided.
+    // All servers had prepared the same attempt, so the one that a server has prepared is the one
+    // decided.
     TreeState tree;
     tree.tree_version = tree_version;
     if (each.prepared && each.prepared->eviction + 1 == tree_version)
@@ -209,15 +212,16 @@ Task<Status> Rebuild::bring_forward(const std::vector<SurveyAnswer>& stand,
   co_return co_await catch_up(behind, tree_version);
 }
 
-/// Has servers that a mirror left out take up the tree version that t + 1 others have. What they
-/// lack is found missing when all slots are looked at.
+/// Makes servers that a mirror had left out take up the tree version that t + 1 others have. The
+/// slots that they lack are found when all slots are read.
 Task<Status> Rebuild::catch_up(Bytes behind, std::uint64_t tree_version) {
   if (behind.empty()) co_return Status{};
   Bytes sources;
   for (Party server = 1; server <= servers_.count(); ++server)
     if (std::ranges::find(behind, server) == behind.end()) sources.push_back(server);
   if (sources.size() < many())
-    co_return fail(Errc::wrong_volume, "only {} servers have all that was written", sources.size());
+    co_return fail(Errc::wrong_volume, "only {} servers have everything that was written",
+                   sources.size());
   TreeState tree;
   tree.tree_version = tree_version;
   std::vector<SurveyAnswer> stand;
@@ -239,17 +243,15 @@ Task<Status> Rebuild::catch_up(Bytes behind, std::uint64_t tree_version) {
   co_return Status{};
 }
 
-/// Asks all servers whether they have this tree version now, and learns its height.
+/// Checks that all servers now have this tree version, and learns its height.
 Task<Status> Rebuild::confirm(std::uint64_t tree_version, Duration patience) {
   S3O_CO_ASSIGN(const auto stand, co_await servers_.survey(patience));
   for (Party server = 1; server <= servers_.count(); ++server)
     if (const std::uint64_t its = stand[server - 1u].tree_version; its != tree_version)
-      co_return fail(
-          Errc::servers_disagree,
-          "server {} says that it has seen {} evictions, where {} are known, and does "
-          "not go {}: it is faulty, lies, or is of an older version; upgrade it, or have "
-          "it looked at",
-          server, its, tree_version, its > tree_version ? "back" : "on");
+      co_return fail(Errc::servers_disagree,
+                     "server {} reports {} evictions, but {} are known, and it does not go {}: it "
+                     "is faulty, lies, or has an older version; upgrade it, or have it looked at",
+                     server, its, tree_version, its > tree_version ? "back" : "on");
   S3O_CO_ASSIGN(const auto height, believed_height(stand, params_.scheme.threshold));
   TreeState tree;
   tree.tree_version = tree_version;
@@ -261,7 +263,7 @@ Task<Status> Rebuild::confirm(std::uint64_t tree_version, Duration patience) {
   co_return Status{};
 }
 
-/// Asks again if the server was restarted: any other question opens the session there.
+/// Asks again if the server was restarted, after another question that opens its session.
 Task<Result<Buckets>> Rebuild::layout_of(Party server) {
   for (;;) {
     auto buckets = co_await layout_at(servers_, server, session_.epoch, *tree_, params_,
@@ -272,8 +274,8 @@ Task<Result<Buckets>> Rebuild::layout_of(Party server) {
   }
 }
 
-/// Learns the stamps of slots that are the same at all servers. In a bucket, what one server shows
-/// counts only if it bears the stamp that t + 1 servers have for it.
+/// Learns the stamps of the buckets, in a scheme whose slots are the same at all servers. What one
+/// server shows in a bucket counts only if it has the stamp that t + 1 servers report.
 Task<Status> Rebuild::learn_stamps() {
   if (scheme_->head_size() == 0) co_return Status{};
   std::map<std::pair<BucketIndex, std::uint64_t>, unsigned> witnesses;
@@ -291,13 +293,13 @@ Task<Status> Rebuild::learn_stamps() {
 Task<Status> Rebuild::mend_root(const std::vector<SurveyAnswer>& stand) {
   for (Party server = 1; server <= servers_.count(); ++server)
     if (stand[server - 1u].root.size() != stamps_.size())
-      co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+      co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
   for (std::uint16_t slot = 0; slot < stamps_.size(); ++slot)
     S3O_CO_TRY(co_await mend_root_slot(slot, stand));
   co_return Status{};
 }
 
-/// Whether a server reports the write in another slot of the root.
+/// Returns whether any server reports this write in another slot of the root.
 bool Rebuild::is_elsewhere(const std::vector<SurveyAnswer>& stand, std::uint16_t slot,
                            std::uint64_t stamp) const {
   return std::ranges::any_of(stand, [&](const SurveyAnswer& each) {
@@ -307,13 +309,14 @@ bool Rebuild::is_elsewhere(const std::vector<SurveyAnswer>& stand, std::uint16_t
   });
 }
 
-// All slots count as written from now on, so they must be whole. A slot keeps the newest write that
-// t + 1 servers have and that opens; the others get their shares of it. A write that fewer servers
-// report was never acknowledged, or is a lie; the write that it replaced had been evicted, so a
-// copy of that does no harm. In a mirror a write counts once the servers in step have it, of which
-// one may be honest: fewer than t + 1 are believed if what they hold was written to this slot by
-// that access. A slot's accesses only grow, so it is the one that counts, or a later one. If there
-// is no such write, the slot gets zeros, as a newer write than any.
+// From now on, all slots count as written, so they must be whole. A slot keeps the newest write
+// that t + 1 servers have and that opens; the other servers get their shares of it. A write that
+// fewer servers report was never acknowledged, or is a lie; the write that it replaced had been
+// evicted, so a copy of that one does no harm. In a mirror, a write counts once the servers in step
+// have it, and only one of these may be honest. So fewer than t + 1 servers are believed if the
+// content that they hold was written to this slot by that access. The numbers of a slot's accesses
+// only grow, so this write is the one that counts, or a later one. If there is no such write, the
+// slot gets zeros, with a stamp newer than any other.
 Task<Status> Rebuild::mend_root_slot(std::uint16_t slot, const std::vector<SurveyAnswer>& stand) {
   const SlotAddress at{kRoot, slot};
   std::set<std::uint64_t, std::greater<>> stamps;
@@ -327,8 +330,8 @@ Task<Status> Rebuild::mend_root_slot(std::uint16_t slot, const std::vector<Surve
     stamps_[slot] = stamp;
     if (holders.size() == servers_.count()) co_return Status{};
     S3O_CO_ASSIGN(const auto whole, co_await agree(at, holders));
-    // A stamp that fewer than t + 1 servers report must be the one in what they hold. An older
-    // label does not name its slot: then it must be the stamp of no other slot.
+    // If fewer than t + 1 servers report a stamp, the content must have that stamp. An older label
+    // does not name its slot; then no other slot may have the stamp.
     const bool borne_out =
         whole && (holders.size() >= many() ||
                   (whole->label.version == stamp &&
@@ -372,7 +375,7 @@ Task<Status> Rebuild::scan_bucket(BucketIndex bucket) {
   if (scheme_->head_size() > 0) co_return co_await scan_heads(bucket);
   auto answers =
       co_await for_all(servers_.count(), [&](Party server) { return labels(server, bucket); });
-  // A slot that a server does not name is zero there.
+  // A slot that a server does not list is zero at that server.
   std::map<std::uint16_t, std::vector<LabelShare>> slots;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (!answers[i]) co_return fail(answers[i].error());
@@ -400,11 +403,11 @@ Task<Result<std::vector<LabelShare>>> Rebuild::labels(Party server, BucketIndex 
   const unsigned slots = bucket == kRoot ? params_.root_slots() : params_.bucket_size;
   if (!read || std::any_of(read->slots.begin(), read->slots.end(),
                            [&](const LabelShare& share) { return share.slot >= slots; }))
-    co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+    co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
   co_return std::move(read->slots);
 }
 
-/// Returns the label in the slot, if enough servers agree on it, and mends the share of any other.
+/// Returns the label in the slot if enough servers agree on it, and mends the shares of the others.
 Task<Result<std::optional<Label>>> Rebuild::judge(SlotAddress at,
                                                   const std::vector<LabelShare>& shares) {
   Bytes servers;
@@ -426,7 +429,7 @@ Task<Result<std::optional<Label>>> Rebuild::judge(SlotAddress at,
   }
   S3O_CO_ASSIGN(const auto agreed, co_await agree(at, servers));
   if (!agreed) {
-    spdlog::error("slot {} of bucket {} is damaged at too many servers: what it held is lost",
+    spdlog::error("slot {} of bucket {} is damaged at too many servers: its content is lost",
                   at.slot, at.bucket);
     co_return std::optional<Label>();
   }
@@ -434,7 +437,7 @@ Task<Result<std::optional<Label>>> Rebuild::judge(SlotAddress at,
   co_return std::optional(agreed->label);
 }
 
-/// Scans a bucket if slots are the same at all servers and begin with their labels.
+/// Scans a bucket in a scheme whose slots are the same at all servers and begin with their labels.
 Task<Status> Rebuild::scan_heads(BucketIndex bucket) {
   const HeadsRequest question{session_.epoch, tree_->tree_version, bucket,
                               static_cast<std::uint32_t>(scheme_->head_size())};
@@ -446,10 +449,11 @@ Task<Status> Rebuild::scan_heads(BucketIndex bucket) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (!answers[i]) co_return fail(answers[i].error());
     auto read = decode<HeadsAnswer>(answers[i]->body());
-    if (!read) co_return fail(Errc::corrupt, "server {} answers nonsense", i + 1);
+    if (!read) co_return fail(Errc::corrupt, "server {} sent an invalid answer", i + 1);
     for (SlotHead& each : read->slots) {
-      if (each.slot >= most) co_return fail(Errc::corrupt, "server {} answers nonsense", i + 1);
-      // A slot that a server does not name is zero there.
+      if (each.slot >= most)
+        co_return fail(Errc::corrupt, "server {} sent an invalid answer", i + 1);
+      // A slot that a server does not list is zero at that server.
       auto& heads =
           slots.try_emplace(each.slot, answers.size(), Bytes(scheme_->head_size())).first->second;
       heads[i] = std::move(each.head);
@@ -466,8 +470,8 @@ Task<Status> Rebuild::scan_heads(BucketIndex bucket) {
   co_return Status{};
 }
 
-/// Returns the label in the slot, or std::nullopt if the slot is lost. If a server has another
-/// head, or none, settles the whole slot.
+/// Returns the label in the slot, or std::nullopt if the slot is lost. If the servers' heads
+/// differ, or hold no label, settles the whole slot.
 Task<Result<std::optional<Label>>> Rebuild::judge_heads(SlotAddress at,
                                                         const std::vector<Bytes>& heads) {
   const bool equal =
@@ -478,7 +482,7 @@ Task<Result<std::optional<Label>>> Rebuild::judge_heads(SlotAddress at,
   for (Party server = 1; server <= servers_.count(); ++server) servers.push_back(server);
   S3O_CO_ASSIGN(const auto agreed, co_await agree(at, servers));
   if (!agreed) {
-    spdlog::error("slot {} of bucket {} is damaged at too many servers: what it held is lost",
+    spdlog::error("slot {} of bucket {} is damaged at too many servers: its content is lost",
                   at.slot, at.bucket);
     co_return std::optional<Label>();
   }
@@ -486,14 +490,15 @@ Task<Result<std::optional<Label>>> Rebuild::judge_heads(SlotAddress at,
   co_return std::optional(agreed->label);
 }
 
-/// Takes a copy of a block: the newest one counts. Equally new copies have the same content; one of
-/// them was left behind by an eviction or a growth of the tree, and the one on the path to its leaf
+/// Records a copy of a block; the newest copy counts. Equally new copies have the same content. An
+/// eviction or a growth of the tree left one of them behind, and the one on the path to its leaf
 /// counts.
 void Rebuild::found(const Label& label, SlotAddress at) {
   if (!label.holds_block()) return;
   const auto most = static_cast<std::uint64_t>(most_blocks(tree_->height, params_));
   if (label.block >= most) {
-    spdlog::error("slot {} of bucket {} holds a block of an impossible number", at.slot, at.bucket);
+    spdlog::error("slot {} of bucket {} holds a block with an impossible number", at.slot,
+                  at.bucket);
     ++damaged_;
     return;
   }
@@ -530,9 +535,9 @@ void Rebuild::tell(bool now) {
                         positions_.mapped()));
 }
 
-// ---- one slot, whole
+// ---- one whole slot
 
-/// Reads it at these servers.
+/// Reads the slot at these servers, and returns what they agree on.
 Task<Result<std::optional<Agreement>>> Rebuild::agree(SlotAddress at, Bytes of) {
   const ReadSlotRequest question{session_.epoch, tree_->tree_version, at};
   auto answers = co_await for_all(static_cast<unsigned>(of.size()), [&](Party nth) {
@@ -548,8 +553,8 @@ Task<Result<std::optional<Agreement>>> Rebuild::agree(SlotAddress at, Bytes of) 
     servers.push_back(of[i]);
     shares.emplace_back(answers[i]->body().begin(), answers[i]->body().end());
   }
-  // What a label bears out goes before zeros, however many servers show these: a slot that was
-  // given up holds zeros, and so does what a server that lies can show for any slot.
+  // A block that its label confirms takes precedence over zeros, however many servers show zeros. A
+  // slot that was given up holds zeros, and a server that lies can show zeros for any slot.
   const auto is_block_here = [&](const Label& label) {
     return label.version != 0 &&
            (!in_root_buffer ||
@@ -596,7 +601,7 @@ Task<Status> Rebuild::write(SlotAddress at, std::uint64_t access, Party server, 
   co_return Status{};
 }
 
-/// Gives their share to the servers that have another one, or none.
+/// Sends the right share to each server that has a wrong one or none.
 Task<Status> Rebuild::mend(SlotAddress at, std::uint64_t access, const Agreement& agreed) {
   for (Party server = 1; server <= servers_.count(); ++server) {
     if (agreed.holds(server)) continue;

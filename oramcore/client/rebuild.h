@@ -1,15 +1,15 @@
 // Rebuilds a client's lost state from what the servers hold: the tree version, and every block's
-// place and leaf from the labels beside the sealed blocks (protocol/label.h).
+// place and leaf, taken from the labels beside the sealed blocks (protocol/label.h).
 //
 // Brings the servers to the newest tree version that t + 1 of them have reached, makes the slots of
-// the root buffer whole, and reads all labels, bucket by bucket. The servers see nothing but that.
-// Finds every block that all servers had acknowledged, in its newest version; a write that was
-// under way may be found or not. Blocks in the client's own stash are not found.
+// the root buffer whole, and reads all labels, bucket by bucket. The servers learn nothing beyond
+// these steps. Finds every block that all servers had acknowledged, in its newest version; a write
+// that was under way may be found or not. Blocks in the client's own stash are not found.
 //
-// Until the caller stores the state, only the servers' session has changed, and shares that they
-// lacked, so a rebuild can be cut short at any point and begun again. An earlier state that can
-// still be read, and was the last one used, learns of the session and decides which tree version
-// counts: until the new state is stored it can be used as before.
+// Until the caller stores the state, nothing has changed but the servers' session and shares that
+// servers lacked, so a rebuild can be interrupted at any point and started again. If an earlier
+// state can still be read and was the last one used, the new session is recorded in it, and it
+// decides which tree version counts. It can be used as before until the new state is stored.
 #pragma once
 
 #include <functional>
@@ -27,34 +27,35 @@
 namespace s3oram {
 
 struct Rebuilt {
-  ClientState::Loaded state;    // for ClientState::create()
-  std::vector<BlockId> backup;  // the blocks that are parts of a backup, ascending
-  /// Slots on which no t + 1 servers agree: their content is lost. (That may be a write that was
-  /// under way, and rotted at one of the few servers that had it.)
+  ClientState::Loaded state;    // what ClientState::create() takes
+  std::vector<BlockId> backup;  // the blocks that belong to a backup, ascending
+  /// Slots on which no t + 1 servers agree, so that their content is lost. (The content may be a
+  /// write that was under way, if one of the few servers that had it has damaged it.)
   std::uint64_t damaged = 0;
   bool former_was_last = false;  // nobody has used the volume since the earlier state
 };
 
 struct FormerState {
   ClientState state;
-  ClientState::Loaded loaded;  // from it
+  ClientState::Loaded loaded;  // loaded from `state`
 
-  /// Errors: those of ClientState's open() and load().
+  /// Loads the earlier state. Errors: those of ClientState's open() and load().
   static Result<FormerState> load(const std::filesystem::path& file, const VolumeParams& params,
                                   Disk& disk = system_disk());
 };
 
 /// Used once. One executor; not thread-safe.
 /// It is wide because it is one procedure of many steps (ask, agree, read labels, settle, write),
-/// each a method.
+/// each of them a method.
 class Rebuild {
  public:
   Rebuild(const ClientEnvironment& environment, const VolumeId& volume, const VolumeParams& params,
           std::unique_ptr<ClientScheme> scheme, std::optional<FormerState> former = {});
 
   /// Opens a session, which ends that of any other client, and rebuilds. All servers must answer at
-  /// first; later it waits for one that is away. Reports how far it is to `progress`.
-  /// Errors: unreachable, wrong_volume (a server's store was set back, or is of another volume) ...
+  /// first; later, run() waits for a server that is away. Reports to `progress` how far it is.
+  /// Errors: unreachable, wrong_volume (a server's store was set back, or belongs to another
+  /// volume) ...
   Task<Result<Rebuilt>> run(Duration patience,
                             std::function<void(const std::string&)> progress = {});
   /// Makes run() end soon, with shutting_down.
@@ -69,14 +70,14 @@ class Rebuild {
   Task<Status> bring_forward(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version);
   Task<Status> catch_up(Bytes behind, std::uint64_t tree_version);
   Task<Status> confirm(std::uint64_t tree_version, Duration patience);
-  /// Whether t + 1 servers have prepared or installed what the earlier state decided, and so none
-  /// has gone on.
+  /// Returns whether t + 1 servers have prepared or installed what the earlier state decided, which
+  /// means that none has gone on without it.
   bool decided_by_former(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version) const;
-  /// Whether so many servers say it that one of them is honest.
+  /// Returns whether enough servers say it that at least one of them is honest.
   bool said_by_enough(const std::vector<SurveyAnswer>& stand,
                       const std::function<bool(const SurveyAnswer&)>& says) const;
-  /// Whether another copy of the earlier state has used the volume since, or the servers lack what
-  /// the state knows that they had.
+  /// Returns whether another copy of the earlier state has used the volume since, or the servers
+  /// lack something that they had according to the state.
   bool used_since_former(const std::vector<SurveyAnswer>& stand) const;
   Task<Result<std::vector<BucketShape>>> layout_of(Party server);
   Task<Status> learn_stamps();
@@ -100,9 +101,9 @@ class Rebuild {
   Task<Status> mend(SlotAddress at, std::uint64_t access, const Agreement& agreed);
   void tell(bool now);
 
-  /// Servers whose contents of a slot give it.
+  /// The number of servers whose contents of a slot determine it.
   std::size_t enough() const { return params_.enough(); }
-  /// Servers of which one is honest.
+  /// The number of servers of which at least one is honest.
   std::size_t many() const { return params_.scheme.threshold + std::size_t{1}; }
 
   ClientEnvironment environment_;
@@ -114,13 +115,13 @@ class Rebuild {
 
   Session session_;
   std::optional<TreeState> tree_;                       // once it is known
-  std::vector<std::uint64_t> stamps_;                   // of the root's slots
-  std::map<BucketIndex, std::uint64_t> bucket_stamps_;  // on which t + 1 servers agree
-  BucketIndex next_ = kRoot;                            // to be scanned
+  std::vector<std::uint64_t> stamps_;                   // stamps of the root's slots
+  std::map<BucketIndex, std::uint64_t> bucket_stamps_;  // stamps on which t + 1 servers agree
+  BucketIndex next_ = kRoot;                            // the next bucket to scan
   bool failed_ = false;
   Duration told_{};
   PositionMap positions_;
-  std::set<BlockId> guessed_;  // those whose leaf is not known
+  std::set<BlockId> guessed_;  // blocks whose leaf is not known
   std::set<BlockId> backup_;
   std::uint64_t damaged_ = 0;
 };

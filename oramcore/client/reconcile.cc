@@ -1,4 +1,4 @@
-// Compares where servers stand with the client's state.
+// Compares the servers' states with the client's.
 #include "oramcore/client/reconcile.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace s3oram {
 namespace {
 
-/// Whether a stamp is that of a blanked slot, of any session.
+/// Returns whether a stamp is that of a blanked slot, in any session.
 bool is_blank(std::uint64_t stamp, std::size_t slot) {
   return (stamp + slot + 1 - first_access(0)) % (first_access(1) - first_access(0)) == 0;
 }
@@ -64,7 +64,7 @@ bool wrote_since(const std::vector<SurveyAnswer>& stand, const ClientState::Load
     const auto& known = state.root[slot];
     const auto is_newer = [&](const SurveyAnswer& each) {
       const std::uint64_t stamp = slot < each.root.size() ? each.root[slot] : 0;
-      // A slot of which nothing is known may have been forgotten, unless it was never used.
+      // A slot about which nothing is known may have been forgotten, unless it was never used.
       return stamp >= first && !is_blank(stamp, slot) &&
              (known ? *known != 0 && stamp > *known : !used[slot]);
     };

@@ -1,6 +1,6 @@
-// When a session is opened, servers may hold two different tree versions, before and after an
-// eviction. The client's state decides which one counts. This says what a server must be told so
-// that it holds that one too.
+// When a session is opened, servers may hold two different tree versions, from before and after an
+// eviction. The client's state decides which one counts. These functions determine what to tell a
+// server so that it holds that version too.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,12 @@
 
 namespace s3oram {
 
-/// Why a vault may be behind its servers, and what to do.
+/// The reason why a vault may be behind its servers, and what the user can do about it.
 constexpr std::string_view kBehindServers =
     "it is an old copy, or has lost the end of its log (vault.db-wal was damaged or removed); use "
     "the newest one";
 
-/// A commit or a discard of the eviction that the server has prepared.
+/// The message that commits or discards the eviction that a server has prepared.
 struct Due {
   MessageType type = {};
   EvictionId id;
@@ -29,28 +29,29 @@ struct Due {
   }
 };
 
-/// Returns what the server must be told; nothing if it stands where it should. `attempt` is an
-/// attempt that is under way and goes on. Errors: stale_vault (the server is ahead), wrong_volume
-/// (its store was set back).
+/// Returns what the server must be told; std::nullopt if it holds the right version. `attempt` is
+/// an attempt that is under way and goes on. Errors: stale_vault (the server is ahead),
+/// wrong_volume (its store was set back).
 Result<std::optional<Due>> due_at(Party server, const OpenAnswer& stands, const TreeState& tree,
                                   const std::optional<EvictionId>& attempt);
 
-/// Tells the server what is due, while the session of this epoch is being opened there
+/// Tells the server what due_at() returns, while the session of this epoch is being opened at it
 /// (Servers::Reconcile). Errors: those of due_at(), need_open, unreachable ...
 Task<Status> bring_along(Servers& servers, Party server, OpenAnswer stands, const TreeState& tree,
                          std::optional<EvictionId> attempt, std::uint64_t epoch, Duration patience);
 
-/// Returns the stamp of a root slot that a rebuild blanks because its write was not acknowledged.
-/// It is newer than all before, and no access of the session reaches it.
+/// Returns the stamp for a root slot that a rebuild blanks because its write was not acknowledged.
+/// The stamp is newer than all earlier ones, and no access of the session reaches it.
 std::uint64_t blank_stamp(std::uint64_t epoch, std::size_t slot);
 
 /// Returns the newest stamp that t + 1 servers have in this root slot; 0 if there is none.
 std::uint64_t agreed_stamp(const std::vector<SurveyAnswer>& stand, std::size_t slot,
                            unsigned threshold);
 
-/// Whether t + 1 servers have a root write of one of the sessions of `state` that `state` does not
-/// know. A state knows each write before the servers do, so this one is an old copy. (Accesses of
-/// older sessions may rightly have been forgotten, by a copy that was used since.)
+/// Returns whether t + 1 servers hold a root write of one of the sessions in `state` that `state`
+/// does not contain. A state records each write before the servers get it, so this state is an old
+/// copy. (Accesses of older sessions do not count, because a copy that was used since may rightly
+/// have forgotten them.)
 bool wrote_since(const std::vector<SurveyAnswer>& stand, const ClientState::Loaded& state,
                  const VolumeParams& params);
 

@@ -9,13 +9,13 @@
 namespace s3oram {
 namespace {
 
-/// Puts an error into words for the user who began the repair.
+/// Words an error for the user who started the repair.
 Error explain(Party server, Error error) {
   if (error.code == Errc::need_open)
     return {Errc::unreachable, fmt::format("server {} was restarted: begin again", server)};
   if (error.code != Errc::bad_request) return error;
   return {Errc::unsupported,
-          fmt::format("server {} cannot take part in a repair ({}): is it of an older version?",
+          fmt::format("server {} cannot take part in a repair ({}): does it have an older version?",
                       server, error.message)};
 }
 
@@ -31,7 +31,7 @@ Status merge_layouts(Buckets& all, const Buckets& other) {
             (!same.stamp || one.stamp == same.stamp);
   }
   if (equal) return {};
-  return fail(Errc::corrupt, "the other servers do not agree on which buckets there are");
+  return fail(Errc::corrupt, "the other servers do not agree on which buckets exist");
 }
 
 void take_part(const Buckets& buckets, std::uint32_t part, ReenrolRequest& request) {
@@ -45,7 +45,7 @@ Status Reenrolment::check_enough(const VolumeParams& params, std::size_t lost) {
   const std::size_t most = params.scheme.servers - params.enough();
   if (lost <= most) return {};
   return fail(Errc::damaged_vault,
-              "the stores of {} servers are lost: of {} the shares of at most {} can be rebuilt",
+              "the stores of {} servers are lost: of {}, the shares of at most {} can be rebuilt",
               lost, params.scheme.servers, most);
 }
 
@@ -93,7 +93,7 @@ Task<Status> Reenrolment::open(const std::set<Party>& lost, std::vector<Session>
                                    std::move(reconcile), patience, lost);
 }
 
-/// Asks all servers but the lost ones for the buckets.
+/// Asks all servers except the lost ones for the buckets.
 Task<Result<Buckets>> Reenrolment::layout(const std::set<Party>& lost, Duration patience) {
   std::optional<Buckets> all;
   for (Party server = 1; server <= servers_.count(); ++server) {
@@ -120,7 +120,7 @@ Task<Result<Buckets>> layout_at(Servers& servers, Party server, std::uint64_t ep
     if (!answer) co_return fail(explain(server, std::move(answer).error()));
     const auto decoded = decode<LayoutAnswer>(answer->body());
     if (!decoded || decoded->buckets.size() > std::min<std::uint64_t>(part, most - all.size()))
-      co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+      co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
     all.insert(all.end(), decoded->buckets.begin(), decoded->buckets.end());
     more = decoded->buckets.size() == part;
   }

@@ -1,7 +1,7 @@
 // Re-enrols servers whose stores are lost: opens a session with all others, brings them to the
-// client's tree version, asks them which buckets there are, and tells the lost ones. From then on
-// the volume can be opened. All shares of those servers count as damaged, and are healed like any
-// others (healer.h).
+// client's tree version, asks them which buckets exist, and tells the lost ones. After that the
+// volume can be opened. All shares of the re-enrolled servers count as damaged, and are healed like
+// any others (healer.h).
 #pragma once
 
 #include <set>
@@ -15,23 +15,23 @@ namespace s3oram {
 
 using Buckets = std::vector<BucketShape>;
 
-/// Adds another server's answer, which must be the same except for stamps, which a store of an
-/// older format does not know. Errors: corrupt.
+/// Merges another server's answer, which must equal the previous ones except for stamps that a
+/// store of an older format does not know. Errors: corrupt.
 Status merge_layouts(Buckets& all, const Buckets& other);
 
-/// Asks a server for the buckets of the client's tree version, at most `part` of them in a message.
+/// Asks a server for the buckets of the client's tree version, at most `part` of them per message.
 Task<Result<Buckets>> layout_at(Servers& servers, Party server, std::uint64_t epoch,
                                 const TreeState& tree, const VolumeParams& params,
                                 std::uint32_t part, Duration patience);
 
-/// The buckets after the first `from`, at most `part`, and whether they are the last.
+/// Fills in up to `part` buckets after the first `request.from`, and whether they are the last.
 void take_part(const Buckets& buckets, std::uint32_t part, ReenrolRequest& request);
 
 /// Used once. One executor; not thread-safe.
 class Reenrolment {
  public:
-  /// `state` has been opened; afterwards it can be loaded again. Both must outlive this. A message
-  /// lists at most `part` buckets.
+  /// `state` is open, and can be loaded again afterwards. Both must outlive this. A message lists
+  /// at most `part` buckets.
   Reenrolment(const ClientEnvironment& environment, const VolumeId& volume,
               const VolumeParams& params, ClientState& state,
               std::uint32_t part = LayoutRequest::kMost);
@@ -39,10 +39,10 @@ class Reenrolment {
   /// Checks that enough servers are left. Errors: damaged_vault.
   static Status check_enough(const VolumeParams& params, std::size_t lost);
 
-  /// Re-enrols the servers `lost`, which hold no volume. The others, at least t + 1, have the
-  /// newest tree version or the one before. Can be cut short at any point, and begun again. Errors:
-  /// unreachable, stale_vault, wrong_volume, unsupported (a server's version cannot do this),
-  /// damaged_vault (too many are lost), corrupt (the others do not agree).
+  /// Re-enrols the servers `lost`, which hold no volume. The others, at least t + 1, must hold the
+  /// newest tree version or the one before. Can be interrupted at any point, and started again.
+  /// Errors: unreachable, stale_vault, wrong_volume, unsupported (a server's version cannot do
+  /// this), damaged_vault (too many are lost), corrupt (the others do not agree).
   Task<Status> run(std::set<Party> lost, Duration patience);
   /// Makes run() end soon, with shutting_down.
   void stop() { servers_.stop(); }

@@ -1,4 +1,4 @@
-// Replaces a server while accesses go on, or wait.
+// Replaces a server while accesses go on or wait.
 #include "oramcore/client/replacer.h"
 
 #include <spdlog/spdlog.h>
@@ -42,7 +42,8 @@ Task<Result<std::vector<Party>>> Replacer::replace(VolumeEngine::Replacement rep
   co_return untold;
 }
 
-/// Until the server is told. One of an older version is told by its operator, and perhaps upgraded.
+/// Tries until the server is told. An older version has to be told by its operator, and perhaps
+/// upgraded.
 Task<void> Replacer::tell_later(Party server, std::string peer) {
   for (Duration again = kTellsAgain; !state_.servers.stopped();
        again = std::min(2 * again, kMostAgain)) {
@@ -55,13 +56,13 @@ Task<void> Replacer::tell_later(Party server, std::string peer) {
   }
 }
 
-/// Servers::Reenrol, where all servers are needed. Whatever goes wrong may pass: the others may not
-/// have installed yet what was decided.
+/// Implements Servers::Reenrol for schemes that need all servers. Every error counts as one that
+/// may pass, because the other servers may not have installed yet what was decided.
 Task<Status> Replacer::reenrol(Party server) {
   gate_.begin_enrolling();
   Status told = co_await tell_of_volume(server);
   state_.contents.changed +=
-      told.has_value();  // an attempt that the former one had prepared is over
+      told.has_value();  // ends attempts that the previous server had prepared
   gate_.end_enrolling();
   if (told || state_.dead || told.error().code == Errc::shutting_down) co_return told;
   co_return fail(Errc::failed, "{}", told.error().message);
@@ -91,7 +92,7 @@ Task<Status> Replacer::tell_of_volume(Party server) {
     S3O_CO_TRY(co_await state_.servers.reenrol(request, kDescribesWithin));
     request.from += request.buckets.size();
   } while (!request.last);
-  spdlog::info("server {} held nothing, and is told of the volume", server);
+  spdlog::info("server {} held nothing, and was told about the volume", server);
   co_return Status{};
 }
 

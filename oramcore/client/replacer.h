@@ -1,4 +1,4 @@
-// Another machine, or an empty store, takes a server's place while the volume is open.
+// Replaces a server with another machine or with an empty store, while the volume is open.
 #pragma once
 
 #include "oramcore/client/attendance.h"
@@ -13,7 +13,7 @@ class Replacer {
   Replacer(VolumeState& state, Committer& committer, Attendance& attendance, EvictionGate& gate)
       : state_(state), committer_(committer), attendance_(attendance), gate_(gate) {}
 
-  /// VolumeEngine::replace()
+  /// Implements VolumeEngine::replace().
   Task<Result<std::vector<Party>>> replace(VolumeEngine::Replacement replacement);
 
  private:

@@ -1,4 +1,4 @@
-// Retrievals: which tree version is asked, and what is done about damage and wrong answers.
+// Retrievals: choose the tree version to read, and deal with damage and wrong answers.
 #include "oramcore/client/retriever.h"
 
 #include <spdlog/spdlog.h>
@@ -8,8 +8,8 @@
 namespace s3oram {
 namespace {
 
-// How often one path is healed before it is given up: in vain, and at all. If much is damaged, the
-// healing of other paths may go before this one again and again.
+// How often one path is healed before the retrieval fails: without any progress, and in total. If
+// much is damaged, other paths may be healed before this one many times.
 constexpr unsigned kVainHealings = 3, kHealings = 200;
 
 }  // namespace
@@ -24,7 +24,8 @@ Retriever::Retriever(VolumeState& state, SlotShares& slots, HealingTurn& turn, S
       query_(state),
       blank_(state.scheme->seal({}, Bytes(state.params.block_size))) {}
 
-/// What an answer is worth: opened once, whatever it is for, so that all take as long.
+/// The judgement on an answer. Each answer is opened exactly once, whatever it is for, so that all
+/// take equally long.
 struct Retriever::Judgement {
   bool right = false;
   Result<OpenedBlock> opened = fail(Errc::corrupt, "no answer");
@@ -35,15 +36,15 @@ Task<Result<std::optional<OpenedBlock>>> Retriever::retrieve(WriteNumber write_n
   auto answer = co_await inner_product(write_number, block, leaf, Asked::together);
   if (!answer && !state_.dead) {
     spdlog::error(
-        "a server does not answer as it should: the servers' shares are read one by one; {}",
+        "a server does not answer as it should: reading the servers' shares one by one; {}",
         answer.error().message);
     answer = co_await read_raw(block, leaf);
   }
   auto judged = co_await judge(block, answer ? &*answer : nullptr);
   for (unsigned again = 0; answer && !judged.right && !state_.dead; ++again) {
     spdlog::error("the servers' answer is wrong: one of them is faulty or lies; {}",
-                  again == 0   ? "they are asked again"
-                  : again == 1 ? "their shares are read one by one"
+                  again == 0   ? "asking again"
+                  : again == 1 ? "reading their shares one by one"
                                : "more than one of them");
     state_.metrics.wrong_answers.add();
     if (again == 2) break;  // the shares of two servers are wrong
@@ -63,9 +64,10 @@ Task<Result<std::optional<OpenedBlock>>> Retriever::retrieve(WriteNumber write_n
   co_return std::optional<OpenedBlock>(std::move(*judged.opened));
 }
 
-/// Opens the block in the answer, or that in the stash, or else something that takes as long: the
-/// aggregator sees when the root write follows its answer. Also right if it cannot be told any
-/// more, because the block was discarded meanwhile.
+/// Opens the block in the answer, or the one in the stash, or otherwise something that takes
+/// equally long, because the aggregator sees how long after its answer the root write follows. The
+/// answer also counts as right if it can no longer be checked, because the block was discarded
+/// meanwhile.
 Task<Retriever::Judgement> Retriever::judge(BlockId block, const PathAnswer* answer) {
   const bool selected = answer && answer->selected;
   const bool in_stash = state_.positions.get(block).kind == Position::Kind::stash && !state_.dead;
@@ -87,7 +89,7 @@ std::uint64_t Retriever::healings_so_far() const {
   return slots_.so_far().total() + slots_.so_far().lost;
 }
 
-/// Returns the block's slot on the path, or zeros, in whichever tree version can be read. Heals
+/// Returns the block's slot on the path, or zeros, in a tree version that can be read. Heals
 /// damaged slots on the path first.
 Task<Result<Retriever::PathAnswer>> Retriever::inner_product(WriteNumber write_number,
                                                              BlockId block, Leaf leaf,
@@ -132,14 +134,14 @@ Task<Result<Retriever::PathAnswer>> Retriever::inner_product(WriteNumber write_n
   }
 }
 
-/// One attempt. Names the servers whose answers are wrong, in the log and in the status, if each
-/// answers for itself.
+/// Makes one attempt. If each server answers for itself, names those whose answers are wrong, in
+/// the log and in the status.
 Task<Result<Bytes>> Retriever::ask(WriteNumber write_number, Leaf leaf, const PathSlots& path,
                                    std::size_t index, Asked asked) {
   if (asked == Asked::together) co_return co_await query_.ask(write_number, leaf, path, index);
   const std::uint64_t contents = state_.contents.changed;
   S3O_CO_ASSIGN(auto answer, co_await query_.ask_each(write_number, leaf, path, index));
-  // Servers whose shares are replaced meanwhile differ without a lie.
+  // Servers whose shares were replaced meanwhile may differ without lying.
   if (contents != state_.contents.changed || state_.contents.zeroing > 0) answer.liars.clear();
   for (const Party liar : answer.liars) {
     const Error named{Errc::servers_disagree,
@@ -150,9 +152,9 @@ Task<Result<Bytes>> Retriever::ask(WriteNumber write_number, Leaf leaf, const Pa
   co_return std::move(answer.slot);
 }
 
-/// All servers' shares of every slot of the path, as they are. Those that do not fit together are
-/// settled, so that the server that has a wrong one is named and the next retrieval is right. The
-/// content is that of the block's slot, or zeros.
+/// Reads all servers' shares of every slot of the path. Shares that do not fit together are
+/// settled, so that the server with a wrong one is named and the next retrieval is right. Returns
+/// the content of the block's slot, or zeros.
 Task<Result<Retriever::PathAnswer>> Retriever::read_raw(BlockId block, Leaf leaf) {
   co_await turn_.await_end();
   if (state_.dead) co_return fail(*state_.dead);
@@ -178,7 +180,7 @@ Task<Result<Retriever::PathAnswer>> Retriever::read_raw(BlockId block, Leaf leaf
   co_return answer;
 }
 
-/// Takes one after the other from `slots`, until there is none left.
+/// Takes slots from the end of `slots` until none is left.
 Task<Status> Retriever::read_raw_slots(std::vector<SlotAddress>& slots, SlotAddress wanted,
                                        const Bytes& servers, PathAnswer& answer) {
   while (!slots.empty() && !state_.dead) {
@@ -190,7 +192,7 @@ Task<Status> Retriever::read_raw_slots(std::vector<SlotAddress>& slots, SlotAddr
   co_return Status{};
 }
 
-/// Waits until an error may have passed. Returns it if it will not.
+/// Waits until the error may have passed. Returns it if it cannot pass.
 Task<Status> Retriever::wait_after(Error error) {
   if (state_.dead) co_return fail(*state_.dead);
   if (!Servers::may_pass(error.code)) co_return fail(std::move(error));

@@ -14,18 +14,19 @@ class Retriever {
   Retriever(VolumeState& state, SlotShares& slots, HealingTurn& turn, Settler& settler,
             Healer& healer);
 
-  /// Returns the block; std::nullopt if it is not on the path: then the query selects no slot, and
-  /// the answer must be zeros. A block in the stash needs no answer. A wrong answer is asked for
-  /// once more, in fresh shares (and of each server for itself, where the answers then show which
-  /// of them are wrong), and is then looked up in the servers' raw shares of the path; all of that
-  /// is the same whatever block it is for, and whether it is for one at all. Errors: corrupt, ...
+  /// Returns the block; std::nullopt if it is not on the path, in which case the query selects no
+  /// slot and the answer must be zeros. For a block in the stash the answer is not needed. After a
+  /// wrong answer, asks again with fresh shares; where the answers of single servers show which of
+  /// them are wrong, each server answers for itself. If that fails too, looks the slot up in the
+  /// servers' raw shares of the path. All of this is the same for every block, and for none.
+  /// Errors: corrupt, ...
   Task<Result<std::optional<OpenedBlock>>> retrieve(WriteNumber write_number, BlockId block,
                                                     Leaf leaf);
 
  private:
   struct PathAnswer {
     Bytes slot;
-    bool selected = false;  // it was asked for; or nothing was
+    bool selected = false;  // false if the query selected no slot
   };
   struct Judgement;
   std::uint64_t healings_so_far() const;

@@ -1,4 +1,4 @@
-// What the parts of an engine do for Attendance and CatchUp.
+// Implements what Attendance and CatchUp need from the parts of an engine.
 #include "oramcore/client/returning_servers.h"
 
 namespace s3oram {
@@ -43,7 +43,7 @@ Task<Status> ReturningServers::catch_up(Party server) {
   co_return co_await committer_.forget_older_sessions();
 }
 
-/// Others who wait to decide something, or have found damage, go first.
+/// Lets callers that wait to decide something, or have found damage, go first.
 Task<Result<std::size_t>> ReturningServers::copy_some(Party server) {
   co_await turn_.await_turn();
   if (state_.dead) co_return fail(*state_.dead);
@@ -62,7 +62,7 @@ Task<Result<std::size_t>> ReturningServers::copy_damage(Party server) {
   const std::size_t slots = damage.size();
   std::set<BucketIndex> buckets;
   for (const auto& [at, servers] : damage) buckets.insert(at.bucket);
-  if (slots == 0) buckets = state_.rewritten;  // before it counts as in step
+  if (slots == 0) buckets = state_.rewritten;  // before the server counts as in step
   const std::uint64_t lost = slots_.so_far().lost;
   S3O_CO_TRY(co_await healer_.heal_slots(std::move(damage), Healer::Loss::left));
   if (slots > 0 && slots_.so_far().lost - lost >= slots)

@@ -1,5 +1,4 @@
-// What an open volume does so that servers can leave a mirror and come back (attendance.h,
-// catch_up.h).
+// Lets servers leave a mirror and come back while its volume is open (attendance.h, catch_up.h).
 #pragma once
 
 #include "oramcore/client/attendance.h"

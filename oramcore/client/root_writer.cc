@@ -1,4 +1,4 @@
-// Root writes: on their way to the servers, and their order.
+// Sends root writes to the servers, and counts them in order.
 #include "oramcore/client/root_writer.h"
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 namespace s3oram {
 namespace {
 
-// A server that has what another one relays says so at once.
+// A server that has what another one relays says so immediately.
 constexpr Duration kRelayPatience = std::chrono::seconds(5);
 
-/// The servers that have not answered a root write.
+/// The servers that have not answered a root write yet.
 using Waiting = std::shared_ptr<std::set<Party>>;
 
 Task<Status> noting(Party server, Waiting waiting, Task<Status> sent,
@@ -23,13 +23,14 @@ Task<Status> noting(Party server, Waiting waiting, Task<Status> sent,
   co_return status;
 }
 
-/// Once: the write may be over by the time that this arrives, and is refused then.
+/// Sends the message only once: by the time it arrives the write may be over, and is then refused.
 Task<void> send_late(Servers& servers, Party to, Bytes message) {
   static_cast<void>(co_await servers.ask_once(to, WriteRootRequest::kType, std::move(message)));
 }
 
-/// Returns what to call when a server has said that it has relayed something to `receivers`: it can
-/// say so and not have done it. Those that have not answered a while later are passed to `send`.
+/// Returns a function to call when a server has said that it has relayed something to `receivers`,
+/// because it may say so without having done it. Receivers that have still not answered some time
+/// later are passed to `send`.
 std::function<void()> expecting(Clock& clock, const Waiting& waiting, std::vector<Party> receivers,
                                 std::function<void(Party)> send) {
   return [&clock, receivers = std::move(receivers), send = std::move(send),
@@ -49,14 +50,15 @@ RootWriter::RootWriter(VolumeState& state, std::function<void()> acknowledged)
       acknowledged_(std::move(acknowledged)),
       root_(state.params.root_buffer_slots()) {}
 
-/// Asks until it is done, or the server is left out.
+/// Asks until the server has the write or is left out.
 Task<Status> RootWriter::send_whole(Party server, const RootUpload& upload) {
   auto answer = co_await state_.servers.ask(server, WriteRootRequest::kType, upload.whole(server));
   if (!answer && !state_.servers.is_left_out(server)) co_return fail(answer.error());
   co_return Status{};
 }
 
-/// When something goes wrong, the servers that it concerns are sent all that they need.
+/// Sends the server its message. If that fails, sends all servers concerned everything that they
+/// need.
 Task<Status> RootWriter::send_upload(Party server, const RootUpload& upload,
                                      std::shared_ptr<Servers::JointAttempt> attempt) {
   auto answer = co_await state_.servers.ask_once(server, WriteRootRequest::kType,
@@ -72,7 +74,7 @@ Task<Status> RootWriter::send_upload(Party server, const RootUpload& upload,
   co_return Status{};
 }
 
-// Protocol 2, steps 2 to 10: fresh shares into the next root slot, and a fresh leaf.
+// Protocol 2, steps 2 to 10: writes fresh shares to the next root slot, under a fresh leaf.
 Task<Status> RootWriter::write(WriteNumber write_number, Label label, std::uint64_t replaces,
                                ByteSpan content, std::function<void(Status)> written) {
   const std::uint64_t access = next_access_++;
@@ -116,13 +118,13 @@ Task<Status> RootWriter::write(WriteNumber write_number, Label label, std::uint6
   auto answers = co_await for_each_of(takers, [&](Party server) {
     return noting(server, waiting, send_upload(server, *upload, attempt), expect_relayed(server));
   });
-  // Those that came later share the line with it too.
+  // Writes that began later shared the line with this one, too.
   const auto sharing = static_cast<Duration::rep>(std::max(before, uploads_--));
   upload_each_ = (state_.now() - begun) / sharing;
   state_.changed.notify_all();
   for (auto& answer : answers) {
     if (answer) continue;
-    // This write stays unacknowledged for ever, and with it all that follow.
+    // This write is never acknowledged, and neither are those that follow it.
     state_.die(answer.error());
     co_return fail(*state_.dead);
   }
@@ -134,7 +136,7 @@ Task<Status> RootWriter::write(WriteNumber write_number, Label label, std::uint6
   co_return Status{};
 }
 
-// A retrieval covers the root writes before `written`, so they count in their order.
+// A retrieval covers the root writes before `written`, so they count in order.
 void RootWriter::acknowledge_in_order() {
   for (;;) {
     const std::uint16_t slot = root_slot(state_.tree.written, state_.params.evict_every);

@@ -1,5 +1,5 @@
-// Root writes (Protocol 2): send a block's shares to the root slot of its write number, and let
-// them count in their order once all servers have acknowledged them.
+// Root writes (Protocol 2): sends a block's shares to the root slot of its write number, and lets
+// the writes count in their order once all servers have acknowledged them.
 #pragma once
 
 #include "oramcore/client/volume_state.h"
@@ -12,27 +12,28 @@ class RootWriter {
   /// `acknowledged` is called whenever write numbers may have become acknowledged.
   RootWriter(VolumeState& state, std::function<void()> acknowledged);
 
-  /// Numbers the root writes of a new session.
+  /// Sets the first access number of a new session.
   void begin_session() { next_access_ = first_access(state_.session.epoch); }
-  /// Writes the block, if its version is still `replaces`, and calls `written` once that counts.
-  /// Returns then. Errors: the volume died; `written` is not called.
+  /// Writes the block, if its version is still `replaces`. Calls `written` once the write counts,
+  /// and then returns. Errors: the volume died; `written` is not called.
   Task<Status> write(WriteNumber write_number, Label label, std::uint64_t replaces,
                      ByteSpan content, std::function<void(Status)> written);
-  /// Lets those writes count that are acknowledged, up to the first that is not.
+  /// Lets the acknowledged writes count, up to the first one that is not acknowledged.
   void acknowledge_in_order();
-  /// Waits until all root writes that were begun by now count.
+  /// Waits until all root writes that have begun so far count.
   Task<Status> await_begun();
 
   std::size_t under_way() const { return uploads_; }
-  /// How long the last one took, over how many shared the line.
+  /// Returns how long the last root write took, divided by the number of writes that shared the
+  /// line.
   Duration time_of_each() const { return upload_each_; }
 
  private:
-  /// A root write that all servers have acknowledged, while earlier ones are still open.
+  /// A root write in its slot, until it and all earlier ones are acknowledged by all servers.
   struct RootWrite {
     bool acknowledged = false;
-    BlockId block = kNoBlock;  // kNoBlock: it holds none
-    // Counts only while this is the block's version: not after a discard.
+    BlockId block = kNoBlock;  // kNoBlock: it holds no block
+    // The write counts only while this is the block's version, so not after a discard.
     std::uint64_t replaces = 0;
     Leaf leaf = 0;
     std::uint64_t version = 0;
@@ -46,7 +47,7 @@ class RootWriter {
   const std::function<void()> acknowledged_;
   std::uint64_t next_access_ = 0;
   std::vector<RootWrite> root_;  // by root slot
-  WriteNumber begun_ = 0;        // after all whose root write was begun
+  WriteNumber begun_ = 0;        // the number after the last root write that has begun
   std::size_t uploads_ = 0;      // root writes under way
   Duration upload_each_{};
 };

@@ -1,4 +1,4 @@
-// Scrubs: bucket after bucket, with accesses in between.
+// Scrubs bucket by bucket, with accesses in between.
 #include "oramcore/client/scrubber.h"
 
 #include <spdlog/spdlog.h>
@@ -17,12 +17,12 @@ Task<Result<Healed>> Scrubber::scrub(std::set<Party> servers,
   const Healed before = slots_.so_far();
   for (Party server = 1; servers.empty() && server <= state_.servers.count(); ++server)
     if (!state_.in_step.holds(server))
-      spdlog::warn("server {} is away, or catches up, and is not checked", server);
+      spdlog::warn("server {} is away or catching up, and is not checked", server);
   if (servers.empty()) servers = state_.servers_in_step();
   for (const Party server : servers) S3O_CO_TRY(co_await await_in_step(server));
   for (const Party server : servers)
     if (auto room = co_await capacity_.reserve_at(server, state_.tree.height); !room)
-      co_return fail(room.error().code, "{} (make room there, and run the same again)",
+      co_return fail(room.error().code, "{} (make room there, and run the same command again)",
                      room.error().message);
   for (BucketIndex next = kRoot; next <= bucket_count(state_.tree.height);) {
     co_await turn_.await_turn();
@@ -39,7 +39,8 @@ Task<Result<Healed>> Scrubber::scrub(std::set<Party> servers,
   co_return slots_.so_far().since(before);
 }
 
-/// A server of a mirror that was left out is sent what it lacks before it is checked.
+/// Waits until a server of a mirror that was left out has been sent what it lacks, because it
+/// cannot be checked before.
 Task<Status> Scrubber::await_in_step(Party server) {
   constexpr Duration kComesBack = std::chrono::seconds(30);
   Duration until = state_.now() + kComesBack;
@@ -47,8 +48,8 @@ Task<Status> Scrubber::await_in_step(Party server) {
     const Duration now = state_.now();
     if (state_.in_step.of(server) != Standing::away) until = now + kComesBack;
     if (now >= until)
-      co_return fail(Errc::unreachable, "server {} is away: run the same again once it answers",
-                     server);
+      co_return fail(Errc::unreachable,
+                     "server {} is away: run the same command again once it answers", server);
     co_await state_.environment.clock.sleep(std::chrono::milliseconds(200));
   }
   if (state_.dead) co_return fail(*state_.dead);
@@ -69,7 +70,7 @@ Task<Status> Scrubber::scrub_buckets(const std::set<Party>& servers, BucketIndex
   for (auto& status : checked) S3O_CO_TRY(status);
   S3O_CO_TRY(co_await healer_.heal_slots(std::move(damage), Healer::Loss::left));
   const std::set<Party> holders = state_.servers_in_step();
-  // A server that helped with another one's shares may have lied.
+  // A server that helped to restore another one's shares may have lied.
   const bool helpers_lie = state_.params.security == Security::malicious;
   if (servers != holders && !settler_.copies_are_compared() && !helpers_lie) co_return Status{};
   std::set<BucketIndex> buckets;

@@ -1,5 +1,5 @@
-// Checks all that the servers hold (docs/protocol.md, "Scrub"), bucket by bucket, in a way that
-// does not depend on the content: each server reads its shares from its disk, and digests show
+// Checks everything that the servers hold (docs/protocol.md, "Scrub"), bucket by bucket, in a way
+// that does not depend on the content. Each server reads its shares from its disk, and digests show
 // whether the shares of all servers fit together.
 #pragma once
 
@@ -20,7 +20,7 @@ class Scrubber {
         settler_(settler),
         healer_(healer) {}
 
-  /// VolumeEngine::scrub()
+  /// Implements VolumeEngine::scrub().
   Task<Result<Healed>> scrub(std::set<Party> servers, VolumeEngine::ScrubProgress progress);
 
  private:

@@ -1,4 +1,4 @@
-// Asks servers, opens sessions again, and keeps account of their troubles.
+// Asks servers, opens sessions again, and keeps track of the servers' troubles.
 #include "oramcore/client/servers.h"
 
 #include <spdlog/spdlog.h>
@@ -8,15 +8,15 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kSlowLine = 32;  // bytes in a ms
+constexpr std::size_t kSlowLine = 32;  // bytes per millisecond
 constexpr Duration kAnswersSoon = std::chrono::seconds(5);
 constexpr Duration kBusy = std::chrono::seconds(3);  // a shorter silence does not count
 
-/// Whether a server may work on such a request for any time.
+/// Returns whether a server may take arbitrarily long for such a request.
 bool may_take_long(MessageType type) {
   switch (type) {
     case MessageType::prepare:
-    case MessageType::discard:  // waits for the end of what it discards
+    case MessageType::discard:  // waits for the end of the attempt that it discards
     case MessageType::release:  // waits for retrievals
     case MessageType::reserve:
     case MessageType::check:
@@ -32,18 +32,18 @@ bool may_take_long(MessageType type) {
   }
 }
 
-/// Whether an error says that another client has the volume.
+/// Returns whether an error says that another client has the volume.
 bool deposes(Errc code) { return code == Errc::fenced || code == Errc::stale_vault; }
 
-/// Whether an error says nothing about the state of the server: it belongs to the protocol's normal
-/// course, or to a slot that will be healed.
+/// Returns whether an error says nothing about the state of the server, because it belongs to the
+/// normal course of the protocol or to a slot that will be healed.
 bool is_in_course(Errc code) {
   return code == Errc::need_open || code == Errc::former_view || code == Errc::shutting_down ||
          code == Errc::corrupt || code == Errc::unreachable;
 }
 
-/// Whether a server that does its part may answer so: it holds damaged slots, or not that tree
-/// version any more; or there is nothing to heal.
+/// Returns whether a server that works as it should may answer with this error: it holds damaged
+/// slots, or no longer holds that tree version, or has nothing to heal.
 bool may_answer(MessageType type, Errc code) {
   const bool is_an_order = type == MessageType::open || type == MessageType::write_root ||
                            type == MessageType::commit || type == MessageType::discard ||
@@ -53,8 +53,8 @@ bool may_answer(MessageType type, Errc code) {
          (type == MessageType::heal_slot && code == Errc::bad_request);
 }
 
-/// Whether a volume in use depends on it: that one server refuses it must not end the volume, nor
-/// cost a block.
+/// Returns whether a volume in use depends on this request. If only one server refuses such a
+/// request, that must not end the volume or cost a block.
 bool is_vital(MessageType type) {
   switch (type) {
     case MessageType::open:
@@ -108,7 +108,7 @@ void Servers::note(Party server, MessageType type, const Status& answer, JointAt
   if (stopped_) return;
   if (answer) return troubles_.worked(server, type);
   const bool follows = attempt && std::exchange(attempt->failed, true);
-  // A tree that cannot grow still takes what fits: Engine::room() reports that.
+  // A tree that cannot grow still takes blocks that fit, and Engine::room() reports that.
   if (follows || is_in_course(answer.error().code) || type == MessageType::reserve) return;
   troubles_.failed(server, type, answer.error(), clock_.now());
 }
@@ -133,17 +133,19 @@ Result<Payload> Servers::weigh(Party server, MessageType type, Result<Payload> a
     if (!is_vital(type) || code == Errc::unreachable) return answer;
     refusing_[type].insert(server);
     if (refusing_[type].size() > threshold_) return answer;
-    return fail(Errc::failed, "{} (the others do not refuse it: that server is faulty or lies)",
+    return fail(Errc::failed,
+                "{} (the other servers do not refuse it: that server is faulty or lies)",
                 answer.error().message);
   }
   deposing_.insert(server);
   const Error& error = answer.error();
   if (deposing_.size() <= threshold_)
-    return fail(Errc::failed, "{} (too few say so to be believed: that server is faulty or lies)",
+    return fail(Errc::failed,
+                "{} (too few servers say so to be believed: that server is faulty or lies)",
                 error.message);
   if (error.code == Errc::stale_vault) return answer;
   return fail(error.code,
-              "a newer session has the volume, of a copy of this vault: unmount one of the two "
+              "a newer session, of a copy of this vault, has the volume: unmount one of the two "
               "({})",
               error.message);
 }
@@ -174,7 +176,7 @@ Task<Result<HelloAnswer>> Servers::hello_one(Party server, Duration patience) {
   answering_[server] = answer.has_value();
   if (!answer) co_return fail(answer.error());
   const auto hello = decode<HelloAnswer>(answer->body());
-  if (!hello) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  if (!hello) co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
   if (hello->server != server)
     co_return fail(Errc::wrong_volume,
                    "the server given as number {} says that it is number {}: check the order",
@@ -196,7 +198,7 @@ Task<Result<std::vector<HelloAnswer>>> Servers::hello(Duration patience) {
   co_return hellos;
 }
 
-// In rounds, because a server that starts meanwhile is not to be missed.
+// Asks in rounds, so that a server that starts meanwhile is not missed.
 Task<std::set<Party>> Servers::roll_call(std::function<bool(const std::set<Party>&)> enough,
                                          Duration patience) {
   constexpr Duration kRound = std::chrono::milliseconds(500);
@@ -228,12 +230,12 @@ Task<Result<SurveyAnswer>> Servers::survey_one(Party server, Duration patience) 
       co_await rpc_.call(server, MessageType::survey, encode(SurveyRequest{volume_}), patience);
   if (!answer && answer.error().code == Errc::bad_request)
     co_return fail(Errc::unsupported,
-                   "server {} is of a version that cannot tell what it holds: upgrade it", server);
+                   "server {} has a version that cannot report what it holds: upgrade it", server);
   if (!answer) co_return fail(answer.error());
   auto survey = decode<SurveyAnswer>(answer->body());
   if (!survey || survey->session.epoch >= kMostEpoch || survey->height < 1 ||
       survey->height > kMaxHeight)
-    co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+    co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
   co_return std::move(*survey);
 }
 
@@ -267,7 +269,7 @@ Task<Result<TrafficAnswer>> Servers::traffic(Party server, Duration patience) {
   }
   note(server, MessageType::traffic, {}, nullptr);
   const auto counted = decode<TrafficAnswer>(answer->body());
-  if (!counted) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  if (!counted) co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
   co_return *counted;
 }
 
@@ -283,7 +285,7 @@ Task<Result<RoomAnswer>> Servers::room(Party server, Duration patience) {
   S3O_CO_ASSIGN(auto answer,
                 co_await rpc_.call(server, MessageType::room, encode(RoomRequest{}), patience));
   const auto room = decode<RoomAnswer>(answer.body());
-  if (!room) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  if (!room) co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
   co_return *room;
 }
 
@@ -325,7 +327,7 @@ Task<std::vector<std::optional<Status>>> Servers::open_each(
   for (Party server = 1; server <= count_; ++server)
     if (!without.contains(server)) opening.push_back(open_one(server, patience, Opening::first));
   auto opened = co_await all(std::move(opening));
-  // A session that fewer servers report than may lie is believed of none of them.
+  // A session counts as newer only if more servers report it than may lie.
   const auto stale = std::ranges::count_if(opened, [](const Status& status) {
     return !status && status.error().code == Errc::stale_vault;
   });
@@ -369,7 +371,7 @@ Task<Status> Servers::tell_of_peer(Party server, const std::string& peer, Durati
   if (told.error().code != Errc::bad_request) co_return fail(std::move(told).error());
   co_return fail(
       Errc::unsupported,
-      "server {} is of a version that takes no other servers' addresses: have it told by "
+      "server {} has a version that does not accept other servers' addresses: tell it with "
       "s3oramfs-serverd peers --update, and start it again",
       server);
 }
@@ -390,7 +392,7 @@ void Servers::leave_out(Party server) {
 }
 
 Task<Status> Servers::bring_back(Party server, Duration patience) {
-  // A question of the time before it was left out may be opening the session there.
+  // A question from before the server was left out may still be opening the session at it.
   while (reopening_[server]) co_await reopened_.wait();
   S3O_CO_TRY(co_await open_one(server, patience, Opening::first));
   if (stopped_) co_return fail(Errc::shutting_down, "stopped");
@@ -405,7 +407,7 @@ std::optional<Duration> Servers::unanswered_since(Party server) const {
   return waiting && heard ? std::max(*waiting, *heard) : waiting;
 }
 
-// At the first opening a store that is not what it should be is an error; later it may be put
+// At the first opening, a store that is not as it should be is an error; later, it may be put
 // right.
 Task<Status> Servers::open_one(Party server, Duration patience, Opening which) {
   OpenRequest request{.volume = volume_,
@@ -423,7 +425,7 @@ Task<Status> Servers::open_one(Party server, Duration patience, Opening which) {
     if (which == Opening::again) status = co_await reenrol_empty(server, std::move(status));
     if (status) continue;
     const Errc code = status.error().code;
-    // One that is restarted again and again, or says so, is not asked without a pause.
+    // A server that restarts repeatedly, or claims to, is not asked without a pause.
     if (code == Errc::need_open && !std::exchange(restarted, true)) continue;
     if (is_final(code) || clock_.now() - start >= patience) co_return status;
     if (which == Opening::first && is_of_store(code)) co_return status;
@@ -432,7 +434,8 @@ Task<Status> Servers::open_one(Party server, Duration patience, Opening which) {
   }
 }
 
-/// Returns whether the session can be opened now, and otherwise the error with which that failed.
+/// Re-enrols the server if that is expected and it holds nothing. On success the session can be
+/// opened; otherwise returns `failed`, or the error of the re-enrolment.
 Task<Status> Servers::reenrol_empty(Party server, Status failed) {
   const auto expected = expected_empty_.find(server);
   if (expected == expected_empty_.end() || failed.error().code != Errc::wrong_volume)
@@ -450,7 +453,7 @@ Task<Status> Servers::try_open(Party server, OpenRequest& request, Duration pati
   if (answer) heard(server, asked, true);
   if (!answer) co_return fail(answer.error());
   const auto opened = decode<OpenAnswer>(answer->body());
-  if (!opened) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  if (!opened) co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
   answering_[server] = has_session_[server] = true;
   co_return co_await reconcile_(server, *opened, patience);
 }
@@ -466,15 +469,16 @@ Task<Status> Servers::reopen(Party server) {
 
 Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes message,
                                         std::shared_ptr<JointAttempt> attempt) {
-  // What is asked meanwhile could be refused after the session is open, as if for a second restart.
+  // A question sent meanwhile could be refused after the session is open, as if the server had
+  // restarted a second time.
   const bool waited = reopening_[server];
   while (reopening_[server]) co_await reopened_.wait();
   if (left_out_[server]) {
     if (attempt) attempt->failed = true;
     co_return fail(away(server));
   }
-  // What the other servers have sent this one for the attempt by now may have gone to a life that
-  // is over: it would wait for that without an end.
+  // The other servers may have sent this one data for the attempt before it was restarted. That
+  // data is gone, and the server would wait for it forever.
   if (waited && attempt && !stopped_) {
     attempt->failed = true;
     co_return fail(Errc::need_open, "server {} was restarted meanwhile", server);
@@ -486,7 +490,8 @@ Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes me
   answering_[server] = answer.has_value();
   const bool abandoned = !answer && answer.error().code == Errc::unreachable;
   if (!stopped_ && !abandoned) heard(server, asked, true);
-  // A question is abandoned when a server is left out. Else the server has said so, of another one.
+  // A question is abandoned when its server is left out. Otherwise it is the server that reports
+  // unreachable, about another server.
   if (!abandoned || times_left_out_ == left_out_before)
     answer = weigh(server, type, std::move(answer));
   note(server, type, answer ? Status() : Status(fail(answer.error())), attempt.get());

@@ -1,4 +1,4 @@
-// Comparisons of shares, and what is done about those that do not fit.
+// Compares shares, and replaces those that do not fit.
 #include "oramcore/client/settler.h"
 
 #include <spdlog/spdlog.h>
@@ -27,12 +27,12 @@ Task<Status> Settler::compare(BucketIndex bucket, const Bytes& servers) {
   auto answers = co_await for_each_of(servers, [&](Party server) {
     return state_.servers.ask(server, DigestsRequest::kType, encode(request));
   });
-  // A slot that a server does not name is zero there.
+  // A slot that a server does not list is zero at that server.
   std::map<std::uint16_t, std::vector<Bytes>> digests;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (!answers[i]) co_return fail(answers[i].error());
     auto found = decode<DigestsAnswer>(answers[i]->body());
-    if (!found) co_return fail(Errc::failed, "server {} answers nonsense", servers[i]);
+    if (!found) co_return fail(Errc::failed, "server {} sent an invalid answer", servers[i]);
     for (SlotDigest& each : found->slots)
       digests.try_emplace(each.slot, answers.size(), Bytes(ShareDigest::kSize)).first->second[i] =
           std::move(each.digest);
@@ -43,7 +43,7 @@ Task<Status> Settler::compare(BucketIndex bucket, const Bytes& servers) {
   co_return Status{};
 }
 
-/// Whether no write to the slot is under way.
+/// Returns whether no write to the slot is under way.
 bool Settler::is_settled(SlotAddress at) const {
   if (at.bucket != kRoot || at.slot >= state_.params.root_buffer_slots()) return true;
   const unsigned every = state_.params.evict_every;
@@ -52,9 +52,9 @@ bool Settler::is_settled(SlotAddress at) const {
          write_number < state_.tree.written && root_slot(write_number, every) == at.slot;
 }
 
-/// Whether the shares fit together. One that is damaged was found by now, or will be: it says
-/// nothing of the others. Where copies are compared, a server in step that shows none may have
-/// given its copy to another one, whose word alone it would then be.
+/// Returns whether the shares fit together. Damaged shares are left to the healing, because they
+/// say nothing about the others. Where copies are compared, a server in step that shows no copy may
+/// have given its copy to another server, so that the two are only one witness.
 bool Settler::fit_together(const std::vector<Bytes>& digests, const Bytes& servers) const {
   std::vector<ByteSpan> shown;
   Bytes by;
@@ -91,7 +91,7 @@ Task<Result<std::optional<Bytes>>> Settler::settle(SlotAddress at, const Bytes& 
     slots_.lost();
     spdlog::error(
         "the shares of slot {} of bucket {} do not fit together, and none that do open: "
-        "what it held is lost",
+        "its content is lost",
         at.slot, at.bucket);
     co_return std::optional<Bytes>();
   }
@@ -100,8 +100,8 @@ Task<Result<std::optional<Bytes>>> Settler::settle(SlotAddress at, const Bytes& 
     if (agreement->holds(server)) continue;
     const auto written = co_await slots_.write(server, at, agreement->share_of(server));
     if (!written && written.error().code == Errc::bad_request) {
-      // A share of a slot that nobody has written: there is none to replace.
-      spdlog::error("server {} answers a wrong share of slot {} of bucket {}: it is faulty or lies",
+      // The slot has no write at this server, so there is no share to replace.
+      spdlog::error("server {} sent a wrong share of slot {} of bucket {}: it is faulty or lies",
                     server, at.slot, at.bucket);
       continue;
     }

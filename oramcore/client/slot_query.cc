@@ -1,4 +1,4 @@
-// Queries in shares, and the sum of the answers.
+// Sends queries in shares, and adds up the answers.
 #include "oramcore/client/slot_query.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace s3oram {
 namespace {
 
-/// Returns the error to act on: one that is final, then one that a newer tree version mends, then
-/// one that healing mends, then one that passes.
+/// Returns the error to act on: a final one if there is any, then one that a newer tree version
+/// resolves, then one that healing resolves, then one that passes.
 Error gravest(const std::vector<Result<Payload>>& answers) {
   const auto gravity = [](const Error& error) {
     if (error.code == Errc::need_open || error.code == Errc::unreachable) return 1;
@@ -27,7 +27,7 @@ Error gravest(const std::vector<Result<Payload>>& answers) {
   return *found;
 }
 
-// Longer than any sum takes that is still under way.
+// Longer than any sum under way can take.
 constexpr Duration kSumPatience = std::chrono::minutes(1);
 
 /// Ends an attempt at the aggregator.
@@ -35,7 +35,7 @@ Task<void> withdraw(Servers& servers, Party aggregator, WithdrawRequest request)
   static_cast<void>(co_await servers.ask(aggregator, WithdrawRequest::kType, encode(request)));
 }
 
-/// An answer of another size is a wrong answer like any other.
+/// Resizes an answer, so that one of another size is a wrong answer like any other.
 Bytes of_size(ByteSpan answer, std::size_t size) {
   Bytes bytes(answer.begin(), answer.end());
   bytes.resize(size);
@@ -65,7 +65,7 @@ Task<Result<Bytes>> SlotQuery::ask(WriteNumber write_number, Leaf leaf, const Pa
              : ask_for_shares(request, path.count(), index);
 }
 
-/// A product of two shares has degree 2t.
+/// A product of two shares has degree 2t, so t wrong answers can be found among 4t + 1.
 bool SlotQuery::can_ask_each() const {
   const Scheme& scheme = state_.params.scheme;
   return !state_.params.is_mirror() &&
@@ -99,7 +99,8 @@ Task<Result<SlotQuery::Named>> SlotQuery::ask_each(WriteNumber write_number, Lea
   });
 }
 
-/// As in the paper: every server gets its share of the query and answers its share of the product.
+/// Works as in the paper: every server gets its share of the query and returns its share of the
+/// product.
 Task<Result<Bytes>> SlotQuery::ask_for_shares(RetrieveRequest request, std::size_t slots,
                                               std::size_t index) {
   const auto quorum = static_cast<unsigned>(state_.params.scheme.quorum());
@@ -125,8 +126,8 @@ Task<Result<std::vector<Bytes>>> SlotQuery::shares_of_product(RetrieveRequest re
   co_return shares;
 }
 
-/// The answers of one attempt by server; an error where there is none. The aggregator's answer is
-/// the sum: the others only say that they have done their part.
+/// The answers of one attempt, by server; an error for a server that has not answered. The
+/// aggregator's answer is the sum; the others only say that they have done their part.
 struct SlotQuery::SumAttempt {
   explicit SumAttempt(std::size_t workers) : unanswered(workers) {
     while (answers.size() < workers) answers.push_back(fail(Errc::failed, "no answer yet"));
@@ -138,15 +139,15 @@ struct SlotQuery::SumAttempt {
   const std::shared_ptr<Servers::JointAttempt> joint = std::make_shared<Servers::JointAttempt>();
 };
 
-/// Returns the servers that answer together. In a mirror any servers in step can, so they take
-/// turns.
+/// Returns the servers that answer together. In a mirror any servers in step can do so, so they
+/// take turns.
 Bytes SlotQuery::workers_of(std::uint64_t request_id) const {
   return state_.in_step.workers(state_.params.is_mirror() ? request_id : 0,
                                 state_.params.workers());
 }
 
-/// Gets one block down: t servers get their share of the query as a seed, and the servers add up
-/// their masked products. Each attempt has fresh seeds.
+/// Downloads only one block: t servers get their share of the query as a seed, and the servers add
+/// up their masked products. Each attempt has fresh seeds.
 Task<Result<Bytes>> SlotQuery::ask_for_sum(RetrieveRequest request, std::size_t slots,
                                            std::size_t index) {
   const auto queries = state_.scheme->queries(request.write_number, slots, index);
@@ -173,7 +174,7 @@ Task<Result<Bytes>> SlotQuery::ask_for_sum(RetrieveRequest request, std::size_t 
     }
     state_.start(ask_for_masked_share(workers[nth], nth, message(), *request.sum, attempt));
   }
-  // A server can say that it has done its part, and not have done it.
+  // A server may say that it has done its part without having done it.
   when_overdue(state_.environment.clock, kSumPatience, attempt,
                [this, late = std::weak_ptr(attempt), adding, aggregator = workers[adding],
                 epoch = request.epoch, request_id] {
@@ -189,7 +190,8 @@ Task<Result<Bytes>> SlotQuery::ask_for_sum(RetrieveRequest request, std::size_t 
   co_return masks;
 }
 
-/// Any failure at one server ends the attempt at the aggregator, which would wait for it.
+/// A failure at any server ends the attempt at the aggregator, which would otherwise wait for that
+/// server.
 Task<void> SlotQuery::ask_for_masked_share(Party server, std::size_t nth, Bytes message,
                                            SumOrder order, std::shared_ptr<SumAttempt> attempt) {
   auto answer = co_await state_.servers.ask_once(server, RetrieveRequest::kType, std::move(message),

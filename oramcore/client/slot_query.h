@@ -1,5 +1,5 @@
-// Asks the servers for the inner product of a query and the slots of a path: one slot of it, which
-// no t servers know.
+// Asks the servers for the inner product of a query and the slots of a path. The product is one
+// slot of the path, and no t servers learn which one.
 #pragma once
 
 #include "oramcore/client/volume_state.h"
@@ -11,18 +11,19 @@ class SlotQuery {
  public:
   explicit SlotQuery(VolumeState& state) : state_(state) {}
 
-  /// Returns slot `index` of the path to `leaf`, or zeros from path.count() on, in the tree version
-  /// that is read now. One attempt. Errors: the gravest of the servers'.
+  /// Returns slot `index` of the path to `leaf`, or zeros if `index` >= path.count(), in the tree
+  /// version that is read now. Makes one attempt. Errors: the most serious one that a server
+  /// returns.
   Task<Result<Bytes>> ask(WriteNumber write_number, Leaf leaf, const PathSlots& path,
                           std::size_t index);
-  /// Whether there are servers enough for ask_each().
+  /// Returns whether there are enough servers for ask_each().
   bool can_ask_each() const;
   struct Named {
     Bytes slot;
     Bytes liars;  // servers whose answers are wrong
   };
-  /// Asks every server to answer for itself, so that the answers show which of them are wrong.
-  /// If those are more than t, they may show anything.
+  /// Asks every server to answer for itself, so that the answers show which servers are wrong. If
+  /// more than t are wrong, the result may be anything.
   Task<Result<Named>> ask_each(WriteNumber write_number, Leaf leaf, const PathSlots& path,
                                std::size_t index);
 

@@ -1,4 +1,4 @@
-// Questions about servers' shares of single slots, and what was healed of them.
+// Asks for servers' shares of single slots, and counts what was healed.
 #include "oramcore/client/slot_shares.h"
 
 #include <spdlog/spdlog.h>

@@ -1,4 +1,5 @@
-// Servers' shares of single slots: reads them as they are, and writes those that are put right.
+// Reads servers' shares of single slots without checking them, and writes shares that were put
+// right.
 #pragma once
 
 #include "oramcore/base/log_limit.h"
@@ -15,11 +16,11 @@ class SlotShares {
   /// it), ...
   Task<std::vector<Result<Payload>>> read(SlotAddress at, const Bytes& servers);
   Task<Status> write(Party server, SlotAddress at, ByteSpan share);
-  /// Returns the slots of a path, in the order of the path's slots.
+  /// Returns the slots of a path, in their order on the path.
   std::vector<SlotAddress> on_path(const PathSlots& path, Leaf leaf) const;
-  /// Returns the access whose root write is in the slot; 0 if it is not in the root buffer.
+  /// Returns the access whose root write is in the slot; 0 if the slot is not in the root buffer.
   std::uint64_t access_in(SlotAddress at) const;
-  /// How many slots are read at a time.
+  /// Returns how many slots are read at a time.
   std::size_t at_once() const;
 
   /// Counts and logs a share that was put right.

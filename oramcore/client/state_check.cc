@@ -10,8 +10,8 @@ namespace s3oram {
 namespace {
 
 constexpr int kFormat = ClientState::kFormat;
-constexpr std::int64_t kMostBlockNumbers = std::int64_t{1}
-                                           << 32;  // the engine's arrays count to this
+// The engine's arrays cannot hold more.
+constexpr std::int64_t kMostBlockNumbers = std::int64_t{1} << 32;
 
 class Reading : StateReading {
  public:
@@ -56,7 +56,8 @@ class Reading : StateReading {
                 (tree.written < first_write_number(tree.tree_version, params_->evict_every) ||
                  tree.written > end_write_number(tree.tree_version, params_->evict_every))))
              return damaged("tree", "impossible numbers in table tree");
-           // A tree grows when it is full, so its height tells how many evictions there were.
+           // A tree grows when it is full, so its height gives a lower bound for the number of
+           // evictions.
            if (params_ && tree.height > std::max<unsigned>(2, params_->first_height) &&
                std::uint64_t{1} << (tree.height - 3) > tree.tree_version + 2)
              return damaged("tree", "impossible height in table tree");
@@ -87,8 +88,8 @@ class Reading : StateReading {
         check_.bad_buckets.push_back(at.integer(0));
         check_.findings.push_back({"bad-bucket", "vault.db, table buckets",
                                    fmt::format("the list of the blocks in bucket {} is damaged: "
-                                               "where they lie is not known any more, and which "
-                                               "they are shows below",
+                                               "it is no longer known where these blocks lie; "
+                                               "they are named below",
                                                at.integer(0)),
                                    "the row is dropped"});
         return;
@@ -99,14 +100,14 @@ class Reading : StateReading {
     });
   }
 
-  /// Refuses a format number that has changed by itself to an older one.
+  /// Refuses a format number that was damaged so that it looks like an older one.
   void refuse_later_rows() {
     const auto there = database_.has_table("buckets");
     if (!there) return refuse("buckets", there.error());
     if (!*there) return;
     read("tree", "SELECT 1 FROM buckets LIMIT 1", [&](const Statement&) {
-      damaged("tree",
-              fmt::format("format {} is said, and the rows are of a later one", check_.format));
+      damaged("tree", fmt::format("the format is given as {}, but the rows have a later one",
+                                  check_.format));
     });
   }
 
@@ -118,9 +119,9 @@ class Reading : StateReading {
     listed = {resident.version, twice ? kInTwo : bucket, at_leaf, resident.slot};
   }
 
-  /// Returns where the block lies, by its own row and its bucket's row. Without the latter it lies
-  /// where its access put it, in the root buffer. If its own row gives a place in a bucket, that
-  /// place is older, and the row of the newer place is lost.
+  /// Returns where the block lies, according to its own row and its bucket's row. Without the
+  /// latter, the block lies where its access put it, in the root buffer. If its own row then gives
+  /// a place in a bucket, that place is outdated, and the row of the newer place is lost.
   Position overlaid(BlockId block, Position position) const {
     if (position.kind != Position::Kind::tree) return position;
     const Listed listed = block < listed_.size() ? listed_[block] : Listed();
@@ -152,7 +153,7 @@ class Reading : StateReading {
              return bad_position(block, "there is no such place in the tree");
            if (position.kind == Position::Kind::stash &&
                !check_.state.stash.contains(static_cast<BlockId>(block)))
-             return bad_position(block, "it should lie in table stash and does not");
+             return bad_position(block, "it should be in table stash, but is not");
            check_.state.positions.set(static_cast<BlockId>(block), position);
          });
   }
@@ -162,17 +163,18 @@ class Reading : StateReading {
     if (at < check_.state.root.size()) check_.state.root[at] = 0;
   }
 
-  /// Reads access records. Those of earlier tree versions mean nothing any more. If one is missing,
-  /// the next mount may ask for another path than the crashed one did: servers then see one more
-  /// access, and nothing else happens.
+  /// Reads access records. Those of earlier tree versions no longer mean anything. If one is
+  /// missing, the next mount may ask for a different path than the crashed one did: servers then
+  /// see one more access, with no other effect.
   void read_access_records() {
     if (!params_) return;
     const auto note = [&](std::int64_t slot, std::string_view what, std::string repair) {
-      check_.findings.push_back({"intent", "vault.db, table intents",
-                                 fmt::format("which access was under way in root slot {} is {}; no "
-                                             "data depends on it",
-                                             slot, what),
-                                 std::move(repair)});
+      check_.findings.push_back(
+          {"intent", "vault.db, table intents",
+           fmt::format(
+               "the record of the access under way in root slot {} is {}; no data depends on it",
+               slot, what),
+           std::move(repair)});
     };
     const unsigned every = params_->evict_every;
     const WriteNumber first = first_write_number(check_.state.tree.tree_version, every);
@@ -202,14 +204,14 @@ class Reading : StateReading {
                                   .leaf = static_cast<Leaf>(leaf),
                                   .access = static_cast<std::uint64_t>(row.integer(4))};
          });
-    // The last acknowledged ones may be missing: older versions did not write them.
+    // The last acknowledged records may be missing, because older versions did not write them.
     const WriteNumber noted = found.empty() ? first : found.rbegin()->first + 1;
     const WriteNumber last = std::max(noted, std::min(check_.state.tree.written, end));
     for (WriteNumber write_number = first; write_number < last; ++write_number) {
       if (!found.contains(write_number)) forget_writer(root_slot(write_number, every));
       if (!found.contains(write_number) && write_number < noted) {
         check_.missing_access_records.push_back(write_number);
-        note(root_slot(write_number, every), "missing", "an access to nothing is put there");
+        note(root_slot(write_number, every), "missing", "an access to no block is put there");
       }
       check_.state.access_records.push_back(found.contains(write_number)
                                                 ? found[write_number]
@@ -217,7 +219,7 @@ class Reading : StateReading {
     }
   }
 
-  /// A wrong one does no harm: maintenance goes round.
+  /// Reads where maintenance goes on. A wrong number does no harm, because maintenance goes round.
   void read_maintained() {
     read("maintained", "SELECT block FROM maintained", [&](const Statement& row) {
       check_.state.maintained = static_cast<BlockId>(row.integer(0));
@@ -230,7 +232,7 @@ class Reading : StateReading {
     });
   }
 
-  // Leaves out buckets that this tree does not have: asking for them would be in vain.
+  // Leaves out buckets that this tree does not have, because no server could answer for them.
   void read_rewritten() {
     const std::uint64_t last = bucket_count(check_.state.tree.height);
     read("rewritten", "SELECT bucket FROM rewritten", [&](const Statement& row) {
@@ -245,7 +247,7 @@ class Reading : StateReading {
     });
   }
 
-  /// Whether a position is in the root buffer.
+  /// Returns whether a position is in the root buffer.
   bool is_in_root_buffer(const Position& position) const {
     return position.level == 0 && (!params_ || position.slot < params_->root_buffer_slots());
   }
@@ -264,7 +266,7 @@ class Reading : StateReading {
            (last.value_or(0) == 0 || *last == position.version);
   }
 
-  /// Keeps only the block written last, where two have the same slot.
+  /// If two blocks have the same slot, keeps only the one that was written last.
   void check_slots() {
     const PositionMap& positions = check_.state.positions;
     std::vector<std::optional<BlockId>> holders;
@@ -284,9 +286,9 @@ class Reading : StateReading {
         check_.findings.push_back(
             {"shared-slot", "vault.db, table positions",
              fmt::format("blocks {} and {} cannot both lie in the same place; the one that was "
-                         "written last is taken to be there, and block {} for lost",
+                         "written last keeps it, and block {} is lost",
                          *holder, loser, loser),
-             "the other one's row is dropped"});
+             "the lost block's row is dropped"});
         check_.state.positions.set(loser, {});
         check_.bad_positions.push_back(static_cast<std::int64_t>(loser));
       }
@@ -298,7 +300,8 @@ class Reading : StateReading {
     check_.bad_positions.push_back(block);
     check_.findings.push_back(
         {"bad-position", "vault.db, table positions",
-         fmt::format("the place of block {} is damaged: {}; where it lies is not known any more",
+         fmt::format("the place of block {} is damaged: {}; it is no longer known where the block "
+                     "lies",
                      block, why),
          "the row is dropped"});
   }
@@ -306,7 +309,7 @@ class Reading : StateReading {
     check_.bad_stash.push_back(block);
     check_.findings.push_back(
         {"stray-block", "vault.db, table stash",
-         fmt::format("a copy of block {} is kept that nothing refers to; no file needs it", block),
+         fmt::format("nothing refers to this copy of block {}; no file needs it", block),
          "the row is dropped"});
   }
 
@@ -324,7 +327,7 @@ class Reading : StateReading {
     std::sort(check_.bad_stash.begin(), check_.bad_stash.end());
   }
 
-  /// What the rows of buckets say of a block.
+  /// What the rows of buckets say about a block.
   struct Listed {
     std::uint64_t version = 0;
     std::uint64_t bucket : 47 = kInNone;
@@ -349,7 +352,8 @@ void lose(StateCheck& check, BlockId block) {
 
 std::int64_t most_blocks(unsigned height, const std::optional<VolumeParams>& params) {
   if (!params) return kMostBlockNumbers;
-  // A volume to which a vault moves gets blocks of any number while its tree is low still.
+  // While its tree is still low, a volume that a vault is migrating to may hold blocks with high
+  // numbers.
   constexpr std::uint64_t kSlack = 16, kFew = std::uint64_t{1} << 23;
   const std::uint64_t most = kSlack * capacity(height, params->evict_every) + kFew;
   return static_cast<std::int64_t>(std::min<std::uint64_t>(most, kMostBlockNumbers));

@@ -1,5 +1,5 @@
-// Reads the client's tables of vault.db and checks each row: for opening a volume, which goes on
-// without bad rows, and for fsck, which explains and drops them. A row is bad for these reasons:
+// Reads the client's tables in vault.db and checks each row. Opening a volume goes on without the
+// bad rows; fsck explains and deletes them. A row is bad for these reasons:
 //   tree, sessions   anything: the volume cannot be opened
 //   buckets          a wrong checksum, a bucket outside the tree
 //   positions        a place outside the tree, or in a root slot that another access has written
@@ -22,31 +22,31 @@ namespace s3oram {
 struct StateCheck {
   /// The rows that can be used.
   ClientState::Loaded state;
-  std::int64_t format = 0;  // of the rows
+  std::int64_t format = 0;  // format of the rows
   Findings findings;
   /// Why the volume cannot be opened, if it cannot: damaged_vault, unsupported, or failed (the disk
-  /// could not read it). No repair mends that, and `state` is then empty.
+  /// could not read the tables). No repair can fix that, and `state` is then empty.
   std::optional<Error> refused;
-  /// Keys of the rows that are bad, ascending.
+  /// Keys of the bad rows, ascending.
   std::vector<std::int64_t> bad_positions, bad_buckets, bad_stash, bad_access_records;
-  /// Write numbers without a row, while a later one has one.
+  /// Write numbers that have no row, although a later one has one.
   std::vector<WriteNumber> missing_access_records;
 };
 
-/// Returns a bound of the block numbers in a tree of that height. They stay dense, so a volume
-/// never has many more of them than its tree holds blocks. A number far beyond is damage, and would
-/// need the memory of a volume of that size.
+/// Returns an upper bound of the block numbers in a tree of that height. Block numbers stay dense,
+/// so a volume never has many more of them than its tree holds blocks. A number far above the bound
+/// is damage, and would need the memory of a volume of that size.
 std::int64_t most_blocks(unsigned height, const std::optional<VolumeParams>& params);
 
-/// Reads and checks the state. Without `params`, checks places only by the tree's height. Reads
-/// rows once, and keeps nothing of a table that cannot be read to its end (`refused`).
+/// Reads and checks the state. Without `params`, checks places only against the tree's height.
+/// Reads each row once, and keeps nothing of a table that cannot be read to its end (`refused`).
 StateCheck read_state(Database& database, const std::optional<VolumeParams>& params);
 
 /// Checks more than opening needs: that sealed blocks have the right size, and that the numbers of
-/// the tree fit together. Adds to `check`, and removes what is lost from its state.
+/// the tree fit together. Adds what it finds to `check`, and removes what is lost from its state.
 void check_further(StateCheck& check, const VolumeParams& params);
 
-/// Deletes the bad rows. To be called in a transaction, and not for a refused state.
+/// Deletes the bad rows. Must be called in a transaction, and not if the state was refused.
 Status repair_state(Database& database, const VolumeParams& params, const StateCheck& check);
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// Refusing a state, sessions, and the deletion of bad rows.
+// Refuses a state, reads sessions, and deletes bad rows.
 #include "oramcore/client/state_reading.h"
 
 #include "oramcore/client/client_state.h"

@@ -1,4 +1,4 @@
-// Reads a client's tables of vault.db row by row: the parts that all schemes have in common.
+// Reads a client's tables in vault.db row by row: the parts that all schemes have in common.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace s3oram {
 
-/// Reads tables until something forbids that the volume is opened: `refused` then says why.
+/// Reads tables until an error forbids opening the volume; `refused` then says which.
 class StateReading {
  protected:
   StateReading(Database& database, Findings& findings, std::optional<Error>& refused)
@@ -23,7 +23,7 @@ class StateReading {
     refuse(table, {Errc::damaged_vault, fmt::format("{}: {}", database_.path(), what)});
   }
 
-  /// Calls each(row) for the rows that `sql` gives.
+  /// Calls each(row) for every row that `sql` returns.
   template <class Each>
   void read(const char* table, const std::string& sql, Each each) {
     auto rows = database_.prepare(sql);
@@ -45,8 +45,8 @@ class StateReading {
   std::optional<Error>& refused_;
 };
 
-/// Deletes the rows of a table whose `key` is one of `keys`; none of a table that older formats do
-/// not have.
+/// Deletes the rows of a table whose `key` is one of `keys`. Does nothing if the table does not
+/// exist, as in older formats.
 Status drop_rows(Database& database, const char* table, const char* key,
                  const std::vector<std::int64_t>& keys);
 

@@ -1,4 +1,4 @@
-// Weighs what servers say of themselves (testimony.h).
+// Evaluates what servers say about their state (testimony.h).
 #include "oramcore/client/testimony.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ Status check_testimony(const std::vector<SurveyAnswer>& stand, const ClientState
   const auto is_known = [&](const SurveyAnswer& each) {
     return std::ranges::find(vault.sessions, each.session) != vault.sessions.end();
   };
-  // One that was set back to before them is told so when the session is opened there.
+  // A server that was set back to an earlier session learns so when the session is opened at it.
   const Witnesses others = saying(stand, [&](const SurveyAnswer& each) {
     return !is_known(each) && each.session.epoch >= vault.sessions.front().epoch;
   });
@@ -42,7 +42,7 @@ Status check_testimony(const std::vector<SurveyAnswer>& stand, const ClientState
   std::erase_if(known, [&](const SurveyAnswer& each) { return !is_known(each); });
   if (ahead.size() > threshold || wrote_since(known, vault, params))
     return fail(Errc::stale_vault,
-                "the servers hold writes of which this vault does not know: {}, or, if that is "
+                "the servers hold writes that this vault does not know: {}, or, if that is "
                 "lost, s3oramfs restore",
                 kBehindServers);
   if (!ahead.empty())

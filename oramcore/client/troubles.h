@@ -1,6 +1,6 @@
 // The failures that keep a volume from reading and writing, as far as its client can tell. Every
-// answer of a server and every commit of vault.db is reported here, and status asks here: no part
-// of the client has a flag of its own for a failure that it retries.
+// answer of a server and every commit of vault.db is reported here, and status is read from here,
+// so no part of the client needs a flag of its own for a failure that it retries.
 #pragma once
 
 #include <map>
@@ -15,26 +15,26 @@ namespace s3oram {
 
 /// A failure that persists: the last attempt at something failed.
 struct Trouble {
-  Error error;       // of the last attempt
+  Error error;       // error of the last attempt
   Duration since{};  // when the first one failed
   Duration last{};   // when the last one failed
 };
 
-/// Failures by place (a server, or kClient for its database) and by what was being done. A failure
-/// is over when the same thing has worked, or when nobody has tried it again for kForgotten.
+/// Failures by place (a server, or kClient for its database) and by operation. A failure is over
+/// when the same operation has succeeded, or when nobody has tried it again for kForgotten.
 ///
 /// One executor; not thread-safe.
 class Troubles {
  public:
-  /// Longer than any pause between two attempts at the same thing.
+  /// Longer than any pause between two attempts at the same operation.
   static constexpr Duration kForgotten = std::chrono::minutes(1);
-  /// A failure of something that is tried all the time is at most this old.
+  /// The greatest age of the last failure of an operation that is tried continuously.
   static constexpr Duration kFresh = std::chrono::seconds(5);
 
   void failed(Party at, MessageType doing, Error error, Duration now);
   void worked(Party at, MessageType doing) { troubles_.erase({at, doing}); }
-  /// Returns the failure that began first, among the fresh ones or else among all; std::nullopt if
-  /// there is none.
+  /// Returns the failure that began first, among the fresh ones if there are any, otherwise among
+  /// all; std::nullopt if there is none.
   std::optional<Trouble> at(Party where, Duration now) const;
 
  private:

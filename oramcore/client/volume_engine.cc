@@ -1,4 +1,4 @@
-// What all engines report alike.
+// Reports that all engines have in common.
 #include "oramcore/client/volume_engine.h"
 
 #include <spdlog/spdlog.h>
@@ -25,7 +25,7 @@ void log_findings(const Findings& findings) {
   for (std::size_t i = 0; i < std::min(findings.size(), kMostToldOf); ++i)
     spdlog::error("{}: {}", findings[i].where, findings[i].what);
   if (!findings.empty())
-    spdlog::error("vault.db: {} damaged rows are left out: unmount and run s3oramfs fsck",
+    spdlog::error("vault.db: {} damaged rows are left out; unmount and run s3oramfs fsck",
                   findings.size());
 }
 

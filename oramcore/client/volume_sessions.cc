@@ -1,4 +1,4 @@
-// How sessions with the servers begin, and begin again.
+// Opens sessions with the servers, for the first time and again.
 #include "oramcore/client/volume_sessions.h"
 
 #include <spdlog/spdlog.h>
@@ -27,8 +27,8 @@ Task<Result<std::set<Party>>> VolumeSessions::find_servers(Duration patience) {
     if (!answering.contains(server))
       away += fmt::format("{}server {}", away.empty() ? "" : " and ", server);
   co_return fail(Errc::unreachable,
-                 "no answer from {}: to open this volume, {} of {} servers are needed, and among "
-                 "them {} that have all data",
+                 "no answer from {}: to open this volume, {} of {} servers are needed, including "
+                 "{} that have all data",
                  away, state_.in_step.least(), state_.servers.count(), state_.in_step.needed());
 }
 
@@ -65,11 +65,11 @@ Task<Status> VolumeSessions::compare_with_servers(ClientState::Loaded& loaded,
   co_return Status{};
 }
 
-/// Servers::Reconcile
+/// Implements Servers::Reconcile.
 Task<Status> VolumeSessions::bring_to_version(Party server, OpenAnswer stands, Duration patience) {
   const Standing standing = state_.in_step.of(server);
   if (standing == Standing::away) co_return Status{};  // it rejoins
-  if (standing == Standing::following) {               // what it was told of the root is lost
+  if (standing == Standing::following) {               // what it was told about the root is lost
     attendance_.drop(server);
     co_return fail(Errc::unreachable, "server {} was restarted meanwhile", server);
   }
@@ -79,7 +79,7 @@ Task<Status> VolumeSessions::bring_to_version(Party server, OpenAnswer stands, D
 
 Task<Status> VolumeSessions::open(std::vector<Session> known, const std::set<Party>& answering,
                                   Duration patience) {
-  // vault.db decides (Rule::decide_first): what it does not hold is not decided.
+  // vault.db decides (Rule::decide_first): a change that it does not hold is not decided.
   Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration limit) {
     return bring_to_version(server, std::move(answer), limit);
   };

@@ -1,5 +1,5 @@
-// The sessions of a volume with its servers: finds servers, compares them with the vault, opens the
-// session at each, and brings one that was restarted to the client's tree version.
+// The sessions of a volume with its servers: finds the servers, compares them with the vault, opens
+// the session at each, and brings a server that was restarted to the client's tree version.
 #pragma once
 
 #include <set>
@@ -20,16 +20,18 @@ class VolumeSessions {
   /// Returns the servers to open the volume with. Errors: unreachable.
   Task<Result<std::set<Party>>> find_servers(Duration patience);
   /// Refuses an old copy of the vault before the new epoch would shut out the newest one. Also asks
-  /// the servers what a damaged access record no longer says: whose write is in its root slot. One
-  /// that is away says nothing that this vault does not. One that was left out may lag behind, and
-  /// what it holds does not count; but that it knows of more than this vault does.
+  /// the servers for what a damaged access record no longer says: whose write is in its root slot.
+  /// A server that is away is taken to know no more than this vault. A server that was left out may
+  /// lag behind: what it holds does not count, unless it shows that the server knows more than this
+  /// vault does.
   Task<Status> compare_with_servers(ClientState::Loaded& loaded, std::set<Party> answering,
                                     Duration patience);
-  /// Opens VolumeState::session at the servers that answer. Those that fail, and may, are left out.
+  /// Opens VolumeState::session at the servers that answer. Leaves out those that fail, if they may
+  /// be.
   Task<Status> open(std::vector<Session> known, const std::set<Party>& answering,
                     Duration patience);
-  /// Asks each server for something that is done already, to find out without an access that it was
-  /// restarted or now belongs to another client.
+  /// Asks each server for something that is done already. The answer shows, without an access,
+  /// whether the server was restarted or now belongs to another client.
   void probe();
 
  private:

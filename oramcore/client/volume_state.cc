@@ -1,4 +1,4 @@
-// The state that the parts of an engine share, and what must change together in it.
+// The state that the parts of an engine share, and the changes that must be made together.
 #include "oramcore/client/volume_state.h"
 
 #include <spdlog/spdlog.h>

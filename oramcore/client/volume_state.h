@@ -1,9 +1,10 @@
 // The state of an open volume that accesses, evictions, healing and commits share: where each block
-// lies, which tree version is read, what the next commit holds; and what all of them use to reach
-// the servers. Each part of the engine holds a reference to it and owns what it alone needs.
+// lies, which tree version is read, what the next commit holds, and the objects through which all
+// of them reach the servers. Each part of the engine holds a reference to it and owns only what it
+// alone needs.
 //
 // All members are public, and there are about 20 of them, because the parts are coroutines of one
-// executor over one state: what must change together is changed by a method here.
+// executor that work on one state. Members that must change together are changed by a method here.
 #pragma once
 
 #include <functional>
@@ -23,7 +24,7 @@
 
 namespace s3oram {
 
-/// The numbers of requests in which servers send each other something. A server forgets all before
+/// The ids of requests in which servers send data to each other. A server forgets all ids before
 /// the oldest that is under way.
 class RequestIds {
  public:
@@ -42,50 +43,50 @@ struct ReadVersions {
     std::uint64_t tree_version = 0;
     unsigned height = 1;
   };
-  Version read;                                    // VolumeState::tree's version, or the one before
-                                                   // while servers install it
-  std::unordered_map<BlockId, Position> former;    // before it, of the blocks that it moves
+  Version read;                                    // tree's version, or the previous one
+  std::unordered_map<BlockId, Position> former;    // positions before it, of moved blocks
   std::map<std::uint64_t, std::size_t> under_way;  // retrievals, by tree version
-  std::uint64_t released = 0;                      // servers hold none before it
+  std::uint64_t released = 0;                      // servers hold no version before this one
 };
 
-/// Shares that were replaced although servers may have computed with the former ones.
+/// Counts replacements of shares with which servers may already have computed.
 struct Contents {
-  std::uint64_t changed = 0;  // how often, counted when all servers have the new ones
-  unsigned zeroing = 0;       // slots for which this is under way
+  std::uint64_t changed = 0;  // how often; counted when all servers have the new shares
+  unsigned zeroing = 0;       // slots that are being replaced by zeros
 };
 
 /// One executor; not thread-safe.
 class VolumeState {
  public:
-  /// `start` runs a coroutine that the engine waits for when it closes.
+  /// `start` runs a coroutine; the engine waits for its end when it closes.
   VolumeState(const ClientEnvironment& environment, const VolumeId& volume,
               const VolumeParams& params, std::unique_ptr<ClientScheme> scheme,
               std::function<void(Task<void>)> start);
 
   Duration now() const { return environment.clock.now(); }
-  /// Ends all that waits: the volume cannot go on. Does nothing the second time.
+  /// Makes the volume fail for good, and ends all waiting. Only the first call has an effect.
   void die(Error reason);
 
   // ---- blocks
 
   bool is_given_up(BlockId block) const;
   void mark_unreadable(BlockId block);
-  /// Marks the block in a slot that is about to be given up as unreadable.
+  /// Marks the block in a slot as unreadable, because the slot is about to be given up.
   void mark_unreadable(SlotAddress at);
   void mark_readable(BlockId block);
   void set_position(BlockId block, const Position& position);
   /// Returns whether the block had a position.
   bool forget(BlockId block);
-  /// Moves a block to the stash, from the next commit on. Without `content` it stays as unreadable
-  /// as it is.
+  /// Moves a block to the stash, from the next commit on. Without `content` the stash holds no
+  /// content for it; whether the block counts as unreadable does not change.
   void keep_in_stash(BlockId block, const OpenedBlock* content);
-  /// Returns the path to ask for: that of the block, or a random one.
+  /// Returns the path to ask for: the block's own, or a random one if it is not in the tree.
   Leaf leaf_of(BlockId block);
-  /// Whether a retrieval of that path finds the block.
+  /// Returns whether a retrieval of that path finds the block.
   bool is_found_by(Leaf leaf, BlockId block) const;
   bool is_newest(BlockId block, const Label& label) const;
-  /// Whether the slot may hold that: its resident, or anything if it has none.
+  /// Returns whether `label` may be in that slot: it must be the label of the slot's resident; if
+  /// the slot has none, any label may be.
   bool is_resident(const Label& label, SlotAddress at) const;
   /// Returns where the block lies in the tree version that is read. When the tree has grown, a
   /// block at a leaf has kept its slot.
@@ -94,10 +95,10 @@ class VolumeState {
   // ---- servers
 
   std::set<Party> servers_in_step() const;
-  /// Asks a server, and asks again while it is restarted.
+  /// Asks a server, and asks again whenever it was restarted.
   Task<Result<Payload>> ask_again(Party server, MessageType type, Bytes message);
-  /// Returns the root writes of tree version `from` on that all servers have, by their accesses, as
-  /// OpenRequest has them.
+  /// Returns, for each root slot of tree version `from` and later, the access whose write all
+  /// servers have, in the form of OpenRequest.
   std::vector<std::uint64_t> acknowledged_root(std::uint64_t from) const;
   void note_rewritten(BucketIndex bucket);
   void forget_rewritten();
@@ -117,11 +118,12 @@ class VolumeState {
   std::map<BlockId, Bytes> stash;  // sealed
   Session session;
   std::vector<AccessRecord> access_records;  // by root slot
-  // Blocks whose last read failed, and whether that was since the opening: those are not read again
-  // before they are written.
+  // Blocks whose last read failed, and whether it failed since the volume was opened. In that case
+  // they are not read again before they are written.
   std::map<BlockId, bool> unreadable;
-  // Buckets of which a slot was given up while a server that may have it was left out: it holds
-  // other bytes there under the same stamp. They are compared when it comes back.
+  // Buckets in which a slot was given up while a server that may hold it was left out. Such a
+  // server holds other bytes under the same stamp, so these buckets are compared when it comes
+  // back.
   std::set<BucketIndex> rewritten;
   StateChanges pending;  // what the next commit holds
 

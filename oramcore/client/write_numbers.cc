@@ -1,4 +1,4 @@
-// The pace of accesses.
+// Sets the pace of accesses.
 #include "oramcore/client/write_numbers.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace s3oram {
 namespace {
 
-constexpr Duration kUplinkQueue = std::chrono::milliseconds(500);  // the least limit
+constexpr Duration kUplinkQueue = std::chrono::milliseconds(500);  // the lowest limit
 constexpr Duration kLeastPace = std::chrono::milliseconds(1), kMostPace = std::chrono::seconds(1);
 
 }  // namespace
@@ -24,20 +24,20 @@ bool WriteNumbers::is_maintenance(WriteNumber write_number) const {
 }
 
 // The client's line stays full if the uploads under way take longer than the next access needs
-// until its own upload begins: an acknowledgement, a commit and a retrieval, about three retrievals
-// of time. Without a limit reads would run ahead of their uploads until the root is full, and then
-// wait for all of them.
+// before its own upload begins: an acknowledgement, a commit and a retrieval, which together take
+// about as long as three retrievals. Without a limit, reads would run ahead of their uploads until
+// the root is full, and then wait for all of them.
 bool WriteNumbers::uplink_full() const {
   const auto uploads = static_cast<Duration::rep>(root_writer_.under_way());
   return uploads > 1 &&
          uploads * root_writer_.time_of_each() > std::max(kUplinkQueue, 3 * last_retrieval_);
 }
 
-// An eviction takes about as long as the one before. Accesses that come one after another, faster
-// than it, fill the root meanwhile, and the next one would wait for the rest of the eviction. So
-// the write numbers are spread over that time, and a quarter more, because it varies. The first
-// quarter of them is free at once, for accesses that come together. Accesses of which many are
-// under way wait for each other in any case, and lose nothing by the end of an eviction.
+// An eviction takes about as long as the previous one. Accesses that follow one another faster than
+// that fill the root meanwhile, and the next one would wait for the rest of the eviction. So the
+// write numbers are spread over that time plus a quarter, because it varies. The first quarter of
+// them is available immediately, for accesses that come together. When many accesses are under way
+// they wait for each other in any case, so they lose nothing by waiting for the end of an eviction.
 Duration WriteNumbers::is_due() const {
   const WriteNumber every = state_.params.evict_every, few = every / 4 + 1;
   const WriteNumber first =
@@ -50,7 +50,7 @@ Duration WriteNumbers::is_due() const {
 }
 
 Task<Result<WriteNumber>> WriteNumbers::reserve() {
-  // Sleeps in parts, because the eviction may end meanwhile, or more accesses may come.
+  // Sleeps in short parts, because the eviction may end meanwhile, or more accesses may come.
   const Duration part = std::clamp(last_retrieval_ / 4, kLeastPace, kMostPace / 8);
   const Duration limit = state_.now() + std::min(2 * last_retrieval_, kMostPace);
   while (!state_.dead && state_.now() < std::min(limit, is_due()))

@@ -10,23 +10,23 @@ namespace s3oram {
 /// One executor; not thread-safe.
 class WriteNumbers {
  public:
-  /// What the numbers are given for.
+  /// The functions that need the numbers.
   struct Users {
     std::function<std::size_t()> blocks_in_use;
-    /// Uses a number that is for maintenance.
+    /// Uses a number that is reserved for maintenance.
     std::function<void(WriteNumber)> maintain;
   };
   WriteNumbers(VolumeState& state, const EvictionLoop& evictions, const RootWriter& root_writer,
                Users users)
       : state_(state), evictions_(evictions), root_writer_(root_writer), users_(std::move(users)) {}
 
-  /// Gives numbers from the first on that is not written.
+  /// Starts to give out numbers, beginning with the first that is not written.
   void open();
   bool is_open() const { return opened_; }
-  /// Waits until there is room in the root and on the line, and returns a number, which must be
-  /// used whatever happens. Errors: the volume died, or why evictions have stopped.
+  /// Waits until there is room in the root and on the line, and returns a number, which the caller
+  /// must use whatever happens. Errors: the volume died, or why evictions have stopped.
   Task<Result<WriteNumber>> reserve();
-  /// How long the last retrieval took.
+  /// Sets how long the last retrieval took.
   void set_retrieval_time(Duration took) { last_retrieval_ = took; }
 
  private:
@@ -39,7 +39,7 @@ class WriteNumbers {
   const RootWriter& root_writer_;
   const Users users_;
   bool opened_ = false;
-  WriteNumber next_ = 0;  // to be reserved
+  WriteNumber next_ = 0;  // the next to be reserved
   Duration last_retrieval_{};
 };
 

@@ -52,7 +52,7 @@ Status replace_database(const fs::path& made, const fs::path& path, Disk& disk) 
   S3O_TRY(fold_log(made, disk));
   S3O_ASSIGN(const auto file, disk.open(made));
   S3O_TRY(file->sync());
-  S3O_TRY(remove_log(path));  // or SQLite would take it for the new database's log
+  S3O_TRY(remove_log(path));  // otherwise SQLite would use it as the new database's log
   std::error_code error;
   fs::rename(made, path, error);
   if (error)

@@ -1,4 +1,4 @@
-// Reads SQLite's header, and finds out which key sealed the pages behind it.
+// Reads SQLite's header, and finds out which key sealed the pages after it.
 #include "oramcore/db/database_header.h"
 
 #include <algorithm>
@@ -50,14 +50,14 @@ Status require_known_seals(const std::filesystem::path& file) {
 }
 
 bool is_of_other_key(const std::filesystem::path& file, const PageKey& key) {
-  constexpr unsigned kMost = 64;  // pages; damage does not give all of them one wrong id
+  constexpr unsigned kMost = 64;  // pages; damage does not give all of them the same wrong id
   std::ifstream stream(file, std::ios::binary);
   std::optional<DatabaseId> said;
   Page page;
   for (unsigned count = 0; count < kMost; ++count) {
     if (!stream.read(reinterpret_cast<char*>(page.data()), page.size())) break;
     const DatabaseId id = database_of(page);
-    // Pages with different ids are damaged, rather than sealed with another key.
+    // Pages with different ids are damaged, and not sealed with another key.
     if (is_of_key(id, key) || id != said.value_or(id)) return false;
     said = id;
   }

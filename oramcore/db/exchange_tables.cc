@@ -1,4 +1,4 @@
-// Copies by SQL from an attached database.
+// Copies tables with SQL, from an attached database.
 #include "oramcore/db/exchange_tables.h"
 
 namespace s3oram {

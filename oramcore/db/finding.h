@@ -10,9 +10,9 @@ struct Finding {
   std::string kind;         // a stable word for programs: "lost-data", "link-count", ...
   std::string where;        // a path in the mounted directory, or a file or table of the vault
   std::string what;         // what was found, and what it means for the user
-  std::string repair;       // what a repair does about it; empty: fsck can do nothing
-  bool harmless = false;    // no damage: left by a crash, and tidied up by the next mount
-  bool at_servers = false;  // the damage is at the servers; the vault's own files are right
+  std::string repair;       // what a repair does about it; empty if fsck cannot repair it
+  bool harmless = false;    // no damage: left by a crash, and cleaned up by the next mount
+  bool at_servers = false;  // the damage is at the servers; the vault's own files are sound
 
   bool mendable() const { return !repair.empty(); }
 };

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr unsigned kMostMended = 1000;  // attempts at mending, a tenth of a second each
+constexpr unsigned kMostMended = 1000;  // attempts at correcting a bit, a tenth of a second each
 
 std::uint64_t size_of(const fs::path& file) {
   std::error_code error;
@@ -60,7 +60,8 @@ class Gathering {
       if (is_of_key(id, key_)) ++said[id];
     }
     if (said.empty())
-      return fail(Errc::damaged_vault, "{}: no page of it is of this vault's key", from_.string());
+      return fail(Errc::damaged_vault, "{}: no page of it was sealed with this vault's key",
+                  from_.string());
     id_ = std::ranges::max_element(said, {}, [](const auto& each) { return each.second; })->first;
     return {};
   }
@@ -80,7 +81,7 @@ class Gathering {
       LogFrame& frame = scan->frames[index - 1];
       if (!frame.opens && !mends(frame.header.place, scan->salts)) {
         found_.lost.push_back(fmt::format(
-            "frame {} of vault.db-wal, with a page as it was changed last, is lost", index));
+            "frame {} of vault.db-wal, which held the newest version of a page, is lost", index));
         // The frame's header names the page, unless the header is damaged too.
         newest_.erase(frame.header.place.page);
         stale_.insert_or_assign(frame.header.place.page, index);
@@ -94,7 +95,7 @@ class Gathering {
   }
 
   /// Returns the last frame that counts: the end of the last commit that was durable or that SQLite
-  /// accepts. Frames behind it were never committed.
+  /// accepts. Frames after it were never committed.
   static std::uint32_t last_commit(const LogScan& scan) {
     std::uint32_t last = scan.durable;
     for (std::uint32_t index = scan.durable + 1; index <= scan.accepted; ++index)

@@ -1,5 +1,5 @@
-// Collects what is left of a sealed database whose pages or log are damaged: the newest version of
-// each page that still opens, in a database that SQLite can read.
+// Collects what is left of a sealed database with damaged pages or a damaged log: the newest
+// version of each page that still opens, in a database that SQLite can read.
 #pragma once
 
 #include <filesystem>
@@ -12,14 +12,14 @@
 namespace s3oram {
 
 struct GatheredPages {
-  std::uint32_t pages = 0;        // of the database
-  std::uint32_t mended = 0;       // of them, those in which a single bit had changed
+  std::uint32_t pages = 0;        // pages in the database
+  std::uint32_t mended = 0;       // pages in which a single changed bit was corrected
   std::vector<std::string> lost;  // lost pages and frames of the log, in words
 };
 
-/// Makes the file `to` from the database `from`, which is not open, and its log. Lost pages are
-/// unreadable in `to` too. If durable frames of the log are damaged, later frames still count: a
-/// page has the content of its last frame. Errors: damaged_vault (no page was sealed with `key`),
+/// Makes the file `to` from the database `from`, which must not be open, and its log. Lost pages
+/// are unreadable in `to` too. If durable frames of the log are damaged, later frames still count:
+/// a page has the content of its last frame. Errors: damaged_vault (no page was sealed with `key`),
 /// disk_full, failed.
 Result<GatheredPages> gather_pages(const std::filesystem::path& from,
                                    const std::filesystem::path& to, const PageKey& key);

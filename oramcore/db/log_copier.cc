@@ -1,4 +1,4 @@
-// The thread that copies a database's log, and the decision who copies what.
+// The thread that copies a database's log, and the decision which thread copies which pages.
 #include "oramcore/db/log_copier.h"
 
 #include <spdlog/spdlog.h>
@@ -13,11 +13,11 @@
 namespace s3oram {
 namespace {
 
-// Pages in the log, or not yet copied.
+// Numbers of pages in the log, or not yet copied.
 constexpr int kLong = 1000, kTooLong = 4 * kLong, kLittle = 64;
 
-/// Copies the log and returns how many pages are copied by then; 0 if that is not known. Pages that
-/// cannot be copied, as on a full disk, stay in the log and are tried again.
+/// Copies the log and returns how many pages are copied by then; 0 if unknown. Pages that cannot be
+/// copied, for example on a full disk, stay in the log and are tried again.
 int copy(sqlite3* database) {
   int in_log = 0, copied = 0;
   static std::atomic<bool> told = false;
@@ -26,7 +26,7 @@ int copy(sqlite3* database) {
   if (rc == SQLITE_OK) return std::max(copied, 0);
   const bool damaged = sqlite3_extended_errcode(database) == SQLITE_IOERR_DATA;
   if (const PageVfs* pages = PageVfs::of(database); damaged && pages && !told.exchange(true))
-    spdlog::error("{}: the log cannot be copied, and grows: unmount and run s3oramfs fsck",
+    spdlog::error("{}: the log cannot be copied, and grows; unmount and run s3oramfs fsck",
                   pages->damage());
   return 0;
 }
@@ -55,7 +55,7 @@ bool LogCopier::should_copy_rest(int pages) {
   try {
     if (!thread_.joinable()) thread_ = std::jthread([this] { work(); });
   } catch (const std::system_error&) {
-    return true;  // the system gives no more threads
+    return true;  // the system provides no more threads
   }
   wanted_ = true;
   changed_.notify_all();

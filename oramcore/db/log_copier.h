@@ -1,10 +1,10 @@
-// Copies a database's log into it while commits go on. By default SQLite makes the commit that
-// fills the log do it: at a few hundred commits a second, one in a hundred would take ten times as
-// long as the others.
+// Copies a database's log into the database while commits go on. By default SQLite does this during
+// the commit that fills the log: at a few hundred commits per second, one in a hundred would take
+// ten times as long as the others.
 //
-// SQLite starts the log again at its beginning with the next commit once all of it is copied. By
-// the time the copier is done there are always new pages, so the thread of the commits copies the
-// last few itself.
+// Once the whole log is copied, SQLite's next commit starts it again at its beginning. By the time
+// the copier is done there are always new pages, so the thread of the commits copies the last few
+// itself.
 #pragma once
 
 #include <condition_variable>
@@ -18,11 +18,11 @@ namespace s3oram {
 
 class LogCopier {
  public:
-  /// For the database at `path`, which must stay open, through the VFS that SQLite knows as `vfs`
-  /// (empty: its default). The thread starts with the first copy.
+  /// Copies for the database at `path`, which must stay open. Uses the VFS registered with SQLite
+  /// as `vfs` (if empty, the default one). The thread starts with the first copy.
   explicit LogCopier(std::string path, std::string vfs = {})
       : path_(std::move(path)), vfs_(std::move(vfs)) {}
-  /// Waits for a copy under way.
+  /// Waits for a copy that is under way.
   ~LogCopier();
   LogCopier(const LogCopier&) = delete;
   LogCopier& operator=(const LogCopier&) = delete;
@@ -40,8 +40,8 @@ class LogCopier {
   const std::string path_, vfs_;
   std::mutex mutex_;  // guards the members below, except the thread
   std::condition_variable changed_;
-  int pages_ = 0;   // in the log
-  int copied_ = 0;  // of them
+  int pages_ = 0;   // pages in the log
+  int copied_ = 0;  // pages already copied
   bool wanted_ = false, ending_ = false;
   std::jthread thread_;  // used only by the thread that commits
 };

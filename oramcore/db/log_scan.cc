@@ -1,4 +1,4 @@
-// Reads a log as SQLite's recovery does, and goes on where that would stop.
+// Reads a log as SQLite's recovery does, and continues where that would stop.
 #include "oramcore/db/log_scan.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ Salts salts_at(ByteSpan bytes) {
   return salts;
 }
 
-/// SQLite's running checksum of a log: each frame's continues the previous frame's.
+/// SQLite's running checksum of a log: each frame's checksum continues that of the previous frame.
 class Checksum {
  public:
   explicit Checksum(bool big) : big_(big) {}
@@ -59,7 +59,7 @@ class Scan {
     const auto count = static_cast<std::uint32_t>((size_ - kLogHeaderBytes) / kFrameBytes);
     for (std::uint32_t index = 1; index <= count; ++index)
       if (!look_at(index)) return std::nullopt;
-    // The mark lies behind the last frame, and may be the last thing in the file.
+    // The mark lies after the last frame, and may be the last thing in the file.
     if (!look_for_mark(count)) return std::nullopt;
     scan_.salts = salts_;
     return std::move(scan_);
@@ -93,14 +93,14 @@ class Scan {
     return big_endian(stored) != 0 && sum_.is(stored.subspan(16));
   }
 
-  /// The salts name this filling of the log. If its header is damaged they come from the first
-  /// frame that opens, because the log is filled from its beginning.
+  /// Sets the salts, which identify this filling of the log. If the log's header is damaged they
+  /// come from the first frame that opens, because the log is filled from its beginning.
   void know_salts(const Salts& salts) {
     knows_salts_ = true;
     salts_ = salts;
   }
 
-  /// Reads the mark that says that `durable` frames are durable, if it is there.
+  /// Reads the mark that says that `durable` frames are durable, if it exists.
   bool look_for_mark(std::uint32_t durable) {
     if (durable == 0 || mark_offset(durable) + kLogMarkBytes > size_) return true;
     LogMark mark{};

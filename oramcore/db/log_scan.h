@@ -1,7 +1,7 @@
-// Checks that a sealed log is whole as far as it was durable. SQLite takes the first frame with a
-// wrong checksum for the end of a log that a crash cut short, and reports nothing: all commits from
-// there on would be lost. A crash never cuts a durable frame short, so such a frame is damaged.
-// Later frames and the mark at the end say which frames were durable (page_seal.h).
+// Checks that a sealed log is whole as far as it was durable. SQLite treats the first frame with a
+// wrong checksum as the end of a log that a crash cut short, and reports nothing, so all commits
+// from that frame on would be lost. A crash never cuts a durable frame short, so such a frame is
+// damaged. Later frames and the mark at the end show which frames were durable (page_seal.h).
 //
 // The layout of the log is SQLite's: https://sqlite.org/fileformat.html#the_write_ahead_log.
 #pragma once
@@ -17,12 +17,12 @@ namespace s3oram {
 inline constexpr std::size_t kLogHeaderBytes = 32, kFrameHeaderBytes = 24;
 inline constexpr std::size_t kFrameBytes = kFrameHeaderBytes + kPageBytes;
 
-/// Where frame `index`, from 1, begins in the log.
+/// Returns where frame `index`, from 1, begins in the log.
 constexpr std::uint64_t frame_offset(std::uint32_t index) {
   return kLogHeaderBytes + std::uint64_t{index - 1} * kFrameBytes;
 }
-/// Returns where the mark for `durable` frames lies: behind the last of them, in another sector of
-/// any disk, so that the loss of one sector spares the frame or the mark.
+/// Returns where the mark for `durable` frames lies: after the last of them, in another sector on
+/// any disk, so that the loss of one sector spares either the frame or the mark.
 constexpr std::uint64_t mark_offset(std::uint32_t durable) {
   constexpr std::uint64_t kSector = 4096;
   return (frame_offset(durable + 1) + kSector - 1) / kSector * kSector;
@@ -30,7 +30,7 @@ constexpr std::uint64_t mark_offset(std::uint32_t durable) {
 
 struct FrameHeader {
   FramePlace place;
-  std::uint32_t pages = 0;  // of the database after the commit that this frame ends; or 0
+  std::uint32_t pages = 0;  // pages of the database after the commit that this frame ends, or 0
 };
 FrameHeader read_frame_header(std::uint32_t index, ByteSpan header);
 std::array<std::uint8_t, 8> salts_of_log(ByteSpan header);
@@ -44,12 +44,12 @@ struct LogFrame {
 };
 
 struct LogScan {
-  std::vector<LogFrame> frames;  // of the file, in order
-  Salts salts{};                 // of this filling of the log
+  std::vector<LogFrame> frames;  // the file's frames, in order
+  Salts salts{};                 // salts of this filling of the log
   std::uint32_t durable = 0;     // frames that were durable, from the first on
-  bool header_damaged = false;   // SQLite takes the log for empty although it has frames
+  bool header_damaged = false;   // SQLite would treat the log as empty although it has frames
   std::uint32_t accepted = 0;    // frames that SQLite accepts, from the first on
-  /// Returns the first durable frame that SQLite would leave out, or 0 for the log's header;
+  /// Returns the first durable frame that SQLite would leave out, or 0 if that is the log's header;
   /// std::nullopt if there is none.
   std::optional<std::uint32_t> damage() const;
 };

@@ -1,4 +1,4 @@
-// Walks the trees of a database, page by page, and reads the pages that no tree leads to.
+// Walks the trees of a database, page by page, and reads the pages that no tree contains.
 #include "oramcore/db/orphan_rows.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::uint64_t number_of(ByteSpan bytes) {
   return value;
 }
 
-/// Takes numbers and bytes from the front. Once there are too few, every later call fails too.
+/// Takes numbers and bytes from the front. Once too few are left, every later call fails too.
 class Reader {
  public:
   explicit Reader(ByteSpan bytes) : bytes_(bytes) {}
@@ -283,7 +283,7 @@ void bind_value(Statement& statement, int at, const Value& value) {
   else if (const auto* blob = std::get_if<Bytes>(&value))
     statement.bind(at, ByteSpan(*blob));
   else
-    statement.bind_null(at);  // no table of ours has reals
+    statement.bind_null(at);  // none of our tables has reals
 }
 
 /// Inserts rows into the tables of `to`, unless a row with the same key exists.

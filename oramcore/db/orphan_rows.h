@@ -11,10 +11,10 @@
 
 namespace s3oram {
 
-/// Copies such rows of the sealed database `from` (made by gather_pages()) into the tables of the
-/// same names in `to`, which does not have them yet. Returns how many, by table. `disk` has the key
-/// of both. Leaves out rows that fit more than one table that has lost pages. Copies nothing if the
-/// list of free pages is lost, because free pages hold deleted rows.
+/// Copies such rows of the sealed database `from` (made by gather_pages()) into the tables with the
+/// same names in `to`, if it does not have the rows yet. Returns how many, by table. `disk` has the
+/// key of both. Leaves out rows that fit more than one of the tables with lost pages. Copies
+/// nothing if the list of free pages is lost, because free pages hold deleted rows.
 Result<std::map<std::string, std::uint64_t>> copy_orphan_rows(const std::filesystem::path& from,
                                                               const std::filesystem::path& to,
                                                               Disk& disk);

@@ -9,10 +9,10 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kFewestBytes = 4;  // of a cell
+constexpr std::size_t kFewestBytes = 4;  // bytes of the smallest cell
 constexpr std::uint64_t kReal = 7;       // serial type
 
-/// Reads numbers of one to nine bytes one after the other. failed() if the bytes end first.
+/// Reads numbers of one to nine bytes one after another. failed() is true if the bytes end first.
 class Varints {
  public:
   Varints(ByteSpan bytes, std::size_t at) : bytes_(bytes), at_(at) {}
@@ -39,7 +39,8 @@ class Varints {
   bool failed_ = false;
 };
 
-/// Returns the bytes of a value of a serial type; std::nullopt if there is no such type.
+/// Returns the number of bytes of a value with this serial type; std::nullopt if the type does not
+/// exist.
 std::optional<std::uint64_t> length_of(std::uint64_t type) {
   constexpr std::uint64_t kNumbers[] = {0, 1, 2, 3, 4, 6, 8, 8};
   if (type <= kReal) return kNumbers[type];
@@ -169,7 +170,7 @@ bool TreePage::is_consistent() const {
 }
 
 bool TreePage::mend_header() {
-  constexpr std::size_t kBits = 8 * 8;  // of the header; pointers behind it belong to cells
+  constexpr std::size_t kBits = 8 * 8;  // bits in the header; the pointers after it belong to cells
   const auto cells_of = [this] { return std::pair(page_[0], cells()); };
   std::optional<std::size_t> found;
   std::pair<std::uint8_t, std::size_t> left;
@@ -196,7 +197,7 @@ std::vector<std::size_t> TreePage::bits_of(std::size_t index) const {
   if (pointer + 2 > usable_) return bits;
   add(pointer, pointer + 2);
   const std::size_t begin = number(pointer, 2);
-  std::size_t end = usable_;  // where the next one begins
+  std::size_t end = usable_;  // where the next cell begins
   for (std::size_t i = 0; i < cells() && header() + 2 * i + 2 <= usable_; ++i)
     if (const std::size_t other = number(header() + 2 * i, 2); other > begin)
       end = std::min(end, other);

@@ -1,6 +1,6 @@
 // Reads single pages of an SQLite file without SQLite, and finds the bit that makes a damaged page
-// consistent again. https://www.sqlite.org/fileformat.html, chapters 1.6 and 2.1. Pure functions of
-// bytes.
+// consistent again. See https://www.sqlite.org/fileformat.html, chapters 1.6 and 2.1. Pure
+// functions of bytes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace s3oram {
 
-/// A value of a row.
+/// A value in a row.
 struct RowValue {
   enum class Type : std::uint8_t {
     integer = 1,
@@ -22,7 +22,7 @@ struct RowValue {
     null = 5
   };  // SQLite's
   Type type = Type::null;
-  std::int64_t integer = 0;  // of a real, its bits
+  std::int64_t integer = 0;  // the value; for a real, its bits
   Bytes bytes;
   friend bool operator==(const RowValue&, const RowValue&) = default;
 };
@@ -31,24 +31,24 @@ using RowValues = std::vector<RowValue>;
 /// Returns what the SQL function row_checksum(table, values...) returns (row_checksum.h).
 std::int64_t checksum_of(std::string_view table, const RowValue* values, std::size_t count);
 
-/// Returns the values of a record; std::nullopt if the bytes are not a record.
+/// Decodes a record; std::nullopt if the bytes are not a record.
 std::optional<RowValues> decode_record(ByteSpan record);
 
-/// Whether rows have a number beside their record: `keyed` is a table WITHOUT ROWID.
+/// Whether rows have a number beside their record. `keyed` is a table WITHOUT ROWID.
 enum class TreeKind : std::uint8_t { numbered, keyed };
 
 /// Where a cell lies on its page, and what it holds.
 struct PageCell {
   std::size_t begin = 0, end = 0;   // its bytes
-  std::uint32_t left = 0;           // page of an inner page's cell
-  std::int64_t number = 0;          // of the row
-  bool has_record = false;          // false: the cell only divides the pages below
-  std::uint64_t size = 0;           // of the whole record
+  std::uint32_t left = 0;           // page number in an inner page's cell
+  std::int64_t number = 0;          // number of the row
+  bool has_record = false;          // false if the cell only divides the pages below
+  std::uint64_t size = 0;           // bytes of the whole record
   std::size_t local = 0, here = 0;  // where the record begins, and how much of it lies here
-  std::uint32_t overflow = 0;       // page with the rest of the record; 0: none
+  std::uint32_t overflow = 0;       // page with the rest of the record; 0 if none
 };
 
-/// A page of a tree. `usable` is its size without the bytes reserved at its end.
+/// A page of a tree. `usable` is its size without the reserved bytes at its end.
 class TreePage {
  public:
   TreePage(Bytes page, std::size_t usable, TreeKind kind)
@@ -57,7 +57,7 @@ class TreePage {
   /// Returns whether the header, cells and free bytes fill the page exactly, as SQLite leaves it.
   bool is_consistent() const;
   /// Flips the bit of the header that makes the page consistent. Does nothing and returns false if
-  /// there is none, or if there are several that leave different cells.
+  /// there is none, or if there are several that lead to different cells.
   bool mend_header();
 
   bool is_tree_page() const { return is_inner() || is_leaf(); }
@@ -67,9 +67,9 @@ class TreePage {
   std::uint32_t right() const { return number(8, 4); }  // of an inner page
   std::optional<PageCell> cell(std::size_t index) const;
   /// Returns the positions of the bits that make up a cell: its pointer in the header, and its
-  /// bytes. One of them may have changed.
+  /// bytes. Any one of them may be the changed one.
   std::vector<std::size_t> bits_of(std::size_t index) const;
-  /// Returns whether a bit belongs to the header or to the cell pointers behind it.
+  /// Returns whether a bit belongs to the header or to the cell pointers after it.
   bool is_in_header(std::size_t bit) const { return bit < 8 * (header() + 2 * cells()); }
   void flip(std::size_t bit) { page_[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8); }
   ByteSpan bytes(std::size_t from, std::size_t count) const {

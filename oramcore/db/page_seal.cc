@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kNonce = crypto_aead_xchacha20poly1305_ietf_NPUBBYTES;
 constexpr std::size_t kTag = crypto_aead_xchacha20poly1305_ietf_ABYTES;
 constexpr std::size_t kContent = kPageBytes - kSealBytes;
-constexpr std::size_t kPrefix = 8;  // of a nonce: the id or the count; the rest is random
+constexpr std::size_t kPrefix = 8;  // bytes of a nonce: the id or the count; the rest is random
 static_assert(kNonce + kTag == kSealBytes);
 static_assert(std::tuple_size_v<Seed> == crypto_aead_xchacha20poly1305_ietf_KEYBYTES);
 
@@ -46,7 +46,7 @@ std::uint32_t durable_of(ByteSpan nonce) {
   return nonce[0] | nonce[1] << 8 | nonce[2] << 16 | static_cast<std::uint32_t>(nonce[3]) << 24;
 }
 
-/// Seals all of `page` from `clear` bytes on, in place.
+/// Seals `page` in place, except for its first `clear` bytes.
 void seal(const PageKey& key, const Binding& binding, ByteSpan prefix, std::size_t clear,
           MutableByteSpan page) {
   std::uint8_t* nonce = page.data() + kContent;
@@ -97,7 +97,7 @@ void add_proof(DatabaseId& id, const PageKey& key) {
   std::copy_n(proof.begin(), id.size() - kIdRandom, id.begin() + kIdRandom);
 }
 
-/// Tries each bit of `page`. `opens` returns whether a copy with that bit changed opens.
+/// Tries each bit of `page`. `opens` returns whether a copy with that bit flipped opens.
 template <class Opens>
 bool mend_bit(MutableByteSpan page, Opens opens) {
   Page attempt;

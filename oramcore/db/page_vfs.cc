@@ -1,8 +1,9 @@
 // Implements SQLite's VFS interface (sqlite3.h: sqlite3_vfs, sqlite3_io_methods). SQLite's file
-// formats (https://sqlite.org/fileformat.html) and its log code fix which reads and writes come:
+// formats (https://sqlite.org/fileformat.html) and its code for logs determine which reads and
+// writes occur:
 //   a database   whole pages; parts of the header of page 1
 //   a log        its header; frames' headers, pages, and parts of headers; whole frames
-// All others are refused, so that nothing passes unsealed.
+// All others are rejected, so that nothing passes unsealed.
 #include "oramcore/db/page_vfs.h"
 
 #include <fmt/format.h>
@@ -22,20 +23,20 @@ enum class Kind { other, database, log };
 struct SealedFile {
   sqlite3_file base;  // first, so that SQLite's pointer is ours
   PageVfs* vfs;
-  const char* path;  // SQLite keeps it while the file is open
+  const char* path;  // kept by SQLite while the file is open
   Kind kind;
   bool sealed;
-  // Of a database.
+  // For a database.
   bool knows_id;
   DatabaseId id;
-  // Of a log.
+  // For a log.
   SealedFile* database;
   bool recovering;  // the header was read, and nothing has been written since
   bool knows_salts;
   Salts salts;
-  FrameHeader begun;        // of the frame whose header was written last
+  FrameHeader begun;        // the frame header that was written last
   std::uint32_t committed;  // frames that this connection committed in this filling of the log
-  std::uint32_t durable;    // of those, the durable ones
+  std::uint32_t durable;    // the durable ones among these
 
   sqlite3_file* below() { return reinterpret_cast<sqlite3_file*>(this + 1); }
   const sqlite3_io_methods& methods() { return *below()->pMethods; }
@@ -64,7 +65,7 @@ bool is_zero(ByteSpan bytes) {
 
 // ---- a database's pages
 
-/// Each page carries the id of its database; the one of the first page counts.
+/// Reads the id of the database, which is in each page; the id in the first page counts.
 int find_id(SealedFile& file) {
   if (file.knows_id) return SQLITE_OK;
   const int rc = file.read(file.id.data(), file.id.size(), kPageBytes - kSealBytes);
@@ -109,8 +110,8 @@ int write_database(SealedFile& file, const std::uint8_t* data, std::size_t size,
 
 /// Where an offset lies in the log.
 struct LogPlace {
-  std::uint32_t index;   // of the frame; 0: the log's header
-  std::uint64_t within;  // from its beginning
+  std::uint32_t index;   // number of the frame; 0 for the log's header
+  std::uint64_t within;  // offset from its beginning
 };
 LogPlace place_of(std::uint64_t offset) {
   if (offset < kLogHeaderBytes) return {0, offset};
@@ -127,13 +128,13 @@ int read_salts(SealedFile& log) {
 }
 
 /// Opens the page of a frame whose header and page are `frame`. The salts come from the log's
-/// header: SQLite leaves them out of the frames of a transaction that is not yet committed.
+/// header, because SQLite leaves them out of the frames of a transaction that is not yet committed.
 bool open_in_place(SealedFile& log, std::uint32_t index, ByteSpan frame, std::uint8_t* out) {
   FramePlace place = read_frame_header(index, frame).place;
   const Salts known = log.salts;
   for (const bool again : {false, true}) {
     if (again || !log.knows_salts) {
-      // Another connection may have begun the log again since they were last read.
+      // Another connection may have started the log again since the salts were last read.
       if (read_salts(log) != SQLITE_OK || (again && log.salts == known)) return false;
     }
     place.salts = log.salts;
@@ -157,8 +158,8 @@ int read_frame_page(SealedFile& log, std::uint8_t* out, std::uint32_t index) {
   return SQLITE_OK;
 }
 
-/// SQLite reads whole frames for two reasons: to recover a log, where the first broken frame is the
-/// end, and to compute new checksums for frames that a transaction has written twice.
+/// Reads a whole frame. SQLite does this for two reasons: to recover a log, where the first broken
+/// frame is the end, and to compute new checksums for frames that a transaction has written twice.
 int read_frame(SealedFile& log, std::uint8_t* out, std::uint32_t index) {
   const int rc = log.read(out, kFrameBytes, frame_offset(index));
   if (rc != SQLITE_OK) return rc;
@@ -184,7 +185,7 @@ int begin_recovery(SealedFile& log) {
   if (!scan) return rc;
   const auto found = scan->damage();
   if (!found) return SQLITE_OK;
-  if (*found == 0) return damaged(log, "its header, though there are frames behind it");
+  if (*found == 0) return damaged(log, "its header, although there are frames after it");
   return damaged(log, fmt::format("frame {} of {} that were durable", *found, scan->durable));
 }
 
@@ -208,7 +209,7 @@ int write_frame_page(SealedFile& log, ByteSpan page, std::uint32_t index) {
   if (!is_zero(page.last(kSealBytes))) return SQLITE_IOERR_WRITE;
   if (const int rc = find_id(*log.database); rc != SQLITE_OK) return rc;
   FrameHeader header = log.begun;
-  if (header.place.index != index) {  // written once more, under the header that is there
+  if (header.place.index != index) {  // written once more, under the existing header
     std::array<std::uint8_t, kFrameHeaderBytes> bytes{};
     const int rc = log.read(bytes.data(), bytes.size(), frame_offset(index));
     if (rc != SQLITE_OK) return rc;
@@ -230,7 +231,7 @@ void begin_filling(SealedFile& log, const Salts& salts) {
   log.knows_salts = true;
 }
 
-/// Takes back a mark: SQLite writes a durable frame again, because it undid that frame's commit.
+/// Withdraws a mark, because SQLite is rewriting a durable frame whose commit it has undone.
 void retract(SealedFile& log, std::uint32_t index) {
   const LogMark none{};
   static_cast<void>(log.write(none.data(), none.size(), mark_offset(log.durable)));
@@ -247,7 +248,7 @@ int write_log(SealedFile& log, const std::uint8_t* data, std::size_t size, std::
   }
   if (at.index != 0 && at.within == 0 && size == kFrameHeaderBytes) {
     log.begun = read_frame_header(at.index, {data, size});
-    // Without salts it belongs to a transaction that has written frames with them before.
+    // A frame without salts belongs to a transaction that has already written frames with them.
     const Salts& salts = log.begun.place.salts;
     if (!is_zero(salts) && !(log.knows_salts && salts == log.salts)) begin_filling(log, salts);
     if (at.index <= log.durable) retract(log, at.index);
@@ -258,7 +259,8 @@ int write_log(SealedFile& log, const std::uint8_t* data, std::size_t size, std::
   return SQLITE_IOERR_WRITE;
 }
 
-/// Records that all commits of this connection are durable. The mark itself need not be durable.
+/// Records that all commits of this connection are durable. The mark itself does not have to be
+/// durable.
 void note_durable(SealedFile& log) {
   if (log.committed <= log.durable) return;
   log.durable = log.committed;
@@ -304,7 +306,7 @@ int sync_file(sqlite3_file* file, int flags) {
   if (rc == SQLITE_OK)
     note_durable(f);
   else
-    f.committed = f.durable;  // SQLite takes it back
+    f.committed = f.durable;  // SQLite withdraws it
   return rc;
 }
 
@@ -382,8 +384,8 @@ struct Behind {
 };
 Behind behind(sqlite3_vfs* vfs) { return *static_cast<Behind*>(vfs->pAppData); }
 
-/// A database is sealed if it is new or has reserved bytes. (No single changed bit makes the number
-/// of reserved bytes 0.)
+/// Determines the kind of a database: it is sealed if it is new or has reserved bytes. (No single
+/// changed bit makes the number of reserved bytes 0.)
 int find_kind(SealedFile& file) {
   std::array<std::uint8_t, kClearHeaderBytes> header{};
   const int rc = file.read(header.data(), header.size(), 0);

@@ -22,16 +22,16 @@ namespace s3oram {
 
 class PageVfs {
  public:
-  /// On top of the VFS that SQLite knows as `base` (empty: its default). `key` must outlive the
-  /// PageVfs, and the PageVfs the connections that use it.
+  /// Works on top of the VFS registered with SQLite as `base` (if empty, the default one). `key`
+  /// must outlive the PageVfs, and the PageVfs must outlive the connections that use it.
   PageVfs(const PageKey& key, const std::string& base);
   ~PageVfs();
   PageVfs(const PageVfs&) = delete;
   PageVfs& operator=(const PageVfs&) = delete;
 
-  /// The name by which SQLite knows it.
+  /// Returns the name under which it is registered with SQLite.
   const std::string& name() const { return name_; }
-  /// Returns the damage that was found last: the file, and where in it. Any thread.
+  /// Returns the damage that was found last: the file, and the place in it. Any thread.
   std::string damage() const;
   /// Returns the PageVfs of a connection; null if it has none.
   static const PageVfs* of(sqlite3* connection);

@@ -10,7 +10,7 @@
 namespace s3oram {
 namespace {
 
-/// Each value's checksum is the seed of the next.
+/// Adds a value to a checksum: each value's checksum is the seed of the next one.
 std::uint64_t add(std::uint64_t sum, sqlite3_value* value) {
   const int type = sqlite3_value_type(value);
   const std::uint64_t seed = sum + static_cast<std::uint64_t>(type);

@@ -1,6 +1,6 @@
 // The SQL function row_checksum(value, ...) of every Database: XXH3-64 of the values and their
 // types. A row that stores it shows when one of its columns has changed on the disk, even to a
-// value that is just as plausible.
+// value that is equally plausible.
 #pragma once
 
 struct sqlite3;

@@ -1,4 +1,4 @@
-// Copies a damaged file table by table: page by page if its log is empty, and by SQL otherwise.
+// Copies a damaged file table by table: page by page if its log is empty, otherwise with SQL.
 #include "oramcore/db/salvage.h"
 
 #include <algorithm>
@@ -20,20 +20,20 @@ namespace fs = std::filesystem;
 
 using Key = std::int64_t;
 
-// Ranges of keys that could not be read are halved again and again, at most this often in a table.
+// Ranges of keys that could not be read are halved repeatedly, at most this often per table.
 constexpr unsigned kMostFailures = 50'000;
 
 struct Range {
   Key first = 0, last = 0;
   bool single() const { return first == last; }
-  Key middle() const { return std::midpoint(first, last); }  // of the lower half, the last
+  Key middle() const { return std::midpoint(first, last); }  // the last key of the lower half
   friend bool operator<(const Range& a, const Range& b) {
     return std::pair(a.last - a.first, a.first) < std::pair(b.last - b.first, b.first);
   }
 };
 
-/// Returns 0, 1, 2-3, 4-7 and so on: ranges are narrow where most keys are. No table has negative
-/// keys.
+/// Returns the ranges 0, 1, 2-3, 4-7 and so on, which are narrow where most keys are. No table has
+/// negative keys.
 std::set<Range> all_keys() {
   std::set<Range> ranges{{0, 0}};
   for (unsigned bit = 0; bit < 63; ++bit) {
@@ -49,7 +49,8 @@ std::string quoted(const std::string& name) {
   return text + '"';
 }
 
-/// Returns a bound on the rows in a file. (If its pages point in circles, there seem to be more.)
+/// Returns an upper bound for the rows in a file. (If its pages form a cycle, there seem to be
+/// more.)
 std::uint64_t most_rows(const std::string& file) {
   constexpr std::uint64_t kLeast = 4;  // bytes
   std::uint64_t size = 0;
@@ -60,7 +61,8 @@ std::uint64_t most_rows(const std::string& file) {
   return size / kLeast;
 }
 
-/// Copies one table of `damaged` (attached) page by page into the table of the same name in `main`.
+/// Copies one table of `damaged` (attached) page by page into the table with the same name in
+/// `main`.
 class PageCopy {
  public:
   PageCopy(Database& database, WalkedTable table) : database_(database), table_(std::move(table)) {
@@ -81,7 +83,7 @@ class PageCopy {
   Status copy(const DatabasePages& pages) {
     S3O_ASSIGN(auto put, database_.prepare(fmt::format("INSERT OR IGNORE INTO main.{} VALUES ({})",
                                                        quoted(table_.name), marks())));
-    // Damaged rows are inserted last, so that of two rows with the same key the sound one stays.
+    // Damaged rows are inserted last, so that of two rows with the same key the sound one is kept.
     std::vector<RowValues> damaged;
     const auto each = [&](RowValues row, bool proven) -> Status {
       if (!proven) {
@@ -148,8 +150,8 @@ class PageCopy {
   RowValues last_;
 };
 
-/// Copies one table of `damaged` (attached) by SQL into the table of the same name in `main`, at
-/// most `most` rows with one statement.
+/// Copies one table of `damaged` (attached) with SQL into the table with the same name in `main`,
+/// at most `most` rows per statement.
 class TableCopy {
  public:
   TableCopy(Database& database, const std::string& name, std::uint64_t most)
@@ -182,8 +184,8 @@ class TableCopy {
     return {};
   }
 
-  /// Always has a condition: without one SQLite would copy rows unchecked, even if they are out of
-  /// order or lack a value that they must have.
+  /// Always has a condition, because without one SQLite would copy rows unchecked, even if they are
+  /// out of order or lack a required value.
   std::string insert(const std::string& condition) const {
     return fmt::format(
         "INSERT OR IGNORE INTO main.{0} SELECT * FROM damaged.{0} NOT INDEXED WHERE {1} LIMIT {2}",
@@ -199,7 +201,7 @@ class TableCopy {
   }
 
   /// Tries the narrowest and the widest range alternately: the narrowest finds all rows around a
-  /// damaged page, the widest finds rows behind a wide gap in the keys.
+  /// damaged page, the widest finds rows after a wide gap in the keys.
   Status copy() {
     auto all = database_.prepare(insert("TRUE"));
     if (all) {
@@ -343,7 +345,8 @@ Result<std::vector<SalvagedTable>> salvage(const std::string& from, const std::s
     S3O_ASSIGN(auto attach, database.prepare("ATTACH ? AS damaged"));
     S3O_TRY(attach.bind(0, std::string_view(from)).run());
   }
-  // Each statement is its own transaction, because one that meets a damaged page is rolled back.
+  // Each statement is a transaction of its own, because one that reads a damaged page is rolled
+  // back.
   S3O_TRY(database.execute("PRAGMA main.synchronous = OFF"));
   auto schema = read_schema(database);
   if (!schema) return fail(Errc::damaged_vault, "{}", schema.error().message);

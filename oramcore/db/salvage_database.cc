@@ -22,8 +22,8 @@ Status add_orphans(const fs::path& gathered, const fs::path& to, Disk& disk,
 Result<SalvagedDatabase> salvage_sealed(const fs::path& from, const fs::path& gathered,
                                         const fs::path& to, Disk& disk) {
   if (!disk.page_key())
-    return fail(Errc::wrong_passphrase, "database {}: is sealed: its vault's key opens it",
-                from.string());
+    return fail(Errc::wrong_passphrase,
+                "database {} is sealed; its vault's key is needed to open it", from.string());
   S3O_ASSIGN(auto pages, gather_pages(from, gathered, *disk.page_key()));
   S3O_ASSIGN(auto tables, salvage(gathered.string(), to.string(), disk));
   S3O_TRY(add_orphans(gathered, to, disk, tables));
@@ -38,7 +38,7 @@ Result<SalvagedDatabase> salvage_database(const fs::path& from, const fs::path& 
     return SalvagedDatabase{std::move(tables), {}};
   }
   const fs::path gathered = from.string() + ".pages";
-  S3O_TRY(remove_database(gathered));  // of an attempt that was cut short
+  S3O_TRY(remove_database(gathered));  // may remain from an interrupted attempt
   auto salvaged = salvage_sealed(from, gathered, to, disk);
   const Status removed = remove_database(gathered);
   if (salvaged && !removed) return fail(removed.error());

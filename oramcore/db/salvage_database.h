@@ -12,12 +12,12 @@ namespace s3oram {
 
 struct SalvagedDatabase {
   std::vector<SalvagedTable> tables;
-  GatheredPages pages;  // of a sealed one
+  GatheredPages pages;  // filled only for a sealed database
 };
 
-/// Does what salvage() does, with its errors. `to` is sealed exactly if `from` is, with the key of
-/// `disk`. From a sealed database it first gathers each page and frame of the log that still opens,
-/// and also finds rows on pages that no other page leads to.
+/// Does what salvage() does, with the same errors. `to` is sealed exactly if `from` is, with the
+/// key of `disk`. From a sealed database it first gathers each page and frame of the log that still
+/// opens, and also finds rows on pages that no other page leads to.
 Result<SalvagedDatabase> salvage_database(const std::filesystem::path& from,
                                           const std::filesystem::path& to, Disk& disk);
 

@@ -8,7 +8,7 @@ namespace s3oram {
 
 class SealedDisk final : public Disk {
  public:
-  /// Over `below`, which must outlive it.
+  /// A disk on top of `below`, which must outlive it.
   explicit SealedDisk(const Seed& secret, Disk& below = system_disk())
       : key_(secret), below_(below) {}
 

@@ -18,7 +18,7 @@
 namespace s3oram {
 namespace {
 
-// SQLite's own bound of 512, without what it appends to the names of a database's other files.
+// SQLite's own limit of 512, less what it appends to the names of a database's other files.
 constexpr std::size_t kLongestPath = 504;
 
 // SQLite reports a full disk as an I/O error if it has mapped a file that cannot grow.
@@ -27,8 +27,8 @@ bool is_full(sqlite3* db, int rc) {
   return code_of(sqlite3_system_errno(db)) == Errc::disk_full;
 }
 
-/// `doing` is an SQL statement, or words. Messages about damage leave it out, because it says
-/// nothing to users; the log has it.
+/// `doing` is an SQL statement, or words. Messages about damage omit it, because it is of no use to
+/// users; it is in the log.
 tl::unexpected<Error> failure(sqlite3* db, int rc, std::string_view doing) {
   if (db && rc != SQLITE_OK && sqlite3_extended_errcode(db) == SQLITE_IOERR_DATA)
     if (const PageVfs* pages = PageVfs::of(db)) {
@@ -40,10 +40,10 @@ tl::unexpected<Error> failure(sqlite3* db, int rc, std::string_view doing) {
                                                                   : Errc::failed;
   const char* file = db ? sqlite3_db_filename(db, "main") : nullptr;
   if (code == Errc::disk_full)
-    return fail(code, "database {}: its disk is full: make room there", file ? file : "?");
+    return fail(code, "database {}: its disk is full; make room there", file ? file : "?");
   if (code == Errc::damaged_vault) {
     spdlog::debug("database {}: {}: {}", file ? file : "?", sqlite3_errstr(rc), doing);
-    return fail(code, "database {}: is damaged ({})", file ? file : "?", sqlite3_errstr(rc));
+    return fail(code, "database {} is damaged ({})", file ? file : "?", sqlite3_errstr(rc));
   }
   return fail(code, "database {}: {} ({})", file ? file : "?",
               db ? sqlite3_errmsg(db) : sqlite3_errstr(rc), doing);
@@ -146,8 +146,9 @@ Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) 
   if (mode == Mode::read_only) return database;
   S3O_TRY(database.promise_durability());
   if (mode == Mode::create && database.pages_) S3O_TRY(database.name_format());
-  // Data that a previous process wrote but could not sync may look intact, and nothing appended to
-  // it would survive a power cut. So the log is copied into the file before anything is added.
+  // Data that a previous process wrote but could not sync may look intact, but then nothing
+  // appended to it would survive a power cut. So the log is copied into the file before anything is
+  // added.
   const Status settled = database.execute("PRAGMA wal_checkpoint(TRUNCATE)");
   if (!settled && settled.error().code != Errc::disk_full) return fail(settled.error());
   if (!simulated) {  // the simulator has a single thread
@@ -169,8 +170,8 @@ Status Database::connect(int flags) {
   }
   const int rc = sqlite3_open_v2(path_.c_str(), &db_, flags, vfs.empty() ? nullptr : vfs.c_str());
   if (std::error_code error; rc != SQLITE_OK && std::filesystem::is_directory(path_, error))
-    return fail(Errc::damaged_vault, "database {}: is a directory", path_);
-  // SQLite only says that it cannot open the file; the errno of open() says why.
+    return fail(Errc::damaged_vault, "database {} is a directory", path_);
+  // SQLite only says that it cannot open the file; the errno of open() tells why.
   if (const int reason = db_ ? sqlite3_system_errno(db_) : 0;
       (rc & 0xff) == SQLITE_CANTOPEN && reason != 0)
     return system_failure(reason, "database {}: cannot be opened", path_);
@@ -187,15 +188,15 @@ Status Database::choose_pages(Mode mode) {
     if (header.is_damaged && (key || mode != Mode::read_only))
       return fail(Errc::damaged_vault, "database {}: its header is damaged", path_);
     if (header.kind == DatabaseHeader::Kind::sealed && !key)
-      return fail(Errc::wrong_passphrase, "database {}: is sealed: its vault's key opens it",
-                  path_);
+      return fail(Errc::wrong_passphrase,
+                  "database {} is sealed; its vault's key is needed to open it", path_);
     if (header.kind == DatabaseHeader::Kind::sealed && is_of_other_key(path_, *key))
       return fail(Errc::damaged_vault, "database {}: its pages are sealed with another key", path_);
   }
   if (!key) return {};
   int reserved = static_cast<int>(kSealBytes);  // no effect on an existing file
   sqlite3_file_control(db_, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved);
-  return execute("PRAGMA temp_store=MEMORY");  // nothing goes to a file that is not sealed
+  return execute("PRAGMA temp_store=MEMORY");  // nothing goes to an unsealed file
 }
 
 /// Writes the format of the seals into the clear header of a new sealed database.
@@ -212,7 +213,7 @@ Status Database::name_format() {
 }
 
 Status Database::promise_durability() {
-  // The limit keeps a large commit from leaving a large log behind.
+  // The limit prevents a large commit from leaving a large log behind.
   S3O_TRY(
       execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; "
               "PRAGMA journal_size_limit=67108864;"));
@@ -240,7 +241,7 @@ Status Database::fold_log() {
   S3O_ASSIGN(auto fold, prepare("PRAGMA wal_checkpoint(TRUNCATE)"));
   S3O_ASSIGN(auto row, fold.step());
   if (!row || fold.integer(0) != 0)
-    return fail(Errc::vault_in_use, "database {}: is being read", path_);
+    return fail(Errc::vault_in_use, "database {} is being read", path_);
   return {};
 }
 
@@ -293,7 +294,7 @@ Result<Statement> Database::prepare(std::string_view sql) {
                                     SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
   if (rc != SQLITE_OK) {
     auto error = failure(db_, rc, sql);
-    // Our statements are correct, so the tables are not.
+    // Our statements are correct, so the tables must be wrong.
     if (rc == SQLITE_ERROR) error.value().code = Errc::damaged_vault;
     return error;
   }

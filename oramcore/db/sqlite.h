@@ -1,4 +1,4 @@
-// A thin wrapper over SQLite. Every database of the project is opened here in the same way: WAL,
+// A thin wrapper around SQLite. Every database of the project is opened here in the same way: WAL,
 // synchronous=FULL (asserted), foreign keys off, and a busy timeout of zero for the single writer.
 //
 // A Database and its statements belong to one thread at a time.
@@ -43,7 +43,7 @@ class Statement {
   Result<bool> step();
   /// Runs a statement that returns no rows, and resets it.
   Status run();
-  /// Drops the rest of the rows and all bound values.
+  /// Discards the remaining rows and all bound values.
   void reset();
 
   std::int64_t integer(int column) const;
@@ -66,8 +66,8 @@ class Database {
 
   /// Opens `path` on `disk`, which must outlive the database. If the disk has a page key, a new
   /// database is sealed with it (page_vfs.h); an existing plain one stays plain. Reading a damaged
-  /// page of a sealed database fails, here or later, with damaged_vault and a message that names
-  /// the file (or its log) and the page.
+  /// page of a sealed database fails, now or later, with damaged_vault and a message that names the
+  /// file (or its log) and the page.
   static Result<Database> open(const std::string& path, Mode mode, Disk& disk = system_disk());
 
   Database();
@@ -78,21 +78,21 @@ class Database {
   /// Runs one or several statements that return no rows.
   Status execute(const std::string& sql);
   /// Prepares a statement that is used many times. It must be destroyed before the Database.
-  /// Errors: damaged_vault, also if a table is missing or has other columns.
+  /// Errors: damaged_vault, including when a table is missing or has other columns.
   Result<Statement> prepare(std::string_view sql);
 
-  /// Returns whether there is a table of that name.
+  /// Returns whether a table with that name exists.
   Result<bool> has_table(std::string_view name);
 
-  /// Returns whether a table has a column of that name.
+  /// Returns whether a table has a column with that name.
   Result<bool> has_column(std::string_view table, std::string_view column);
 
-  /// Copies the log into the file, which is whole without it afterwards. Errors: disk_full,
+  /// Copies the log into the file, which is complete without the log afterwards. Errors: disk_full,
   /// vault_in_use (another connection is reading the database).
   Status fold_log();
 
-  /// Reads bytes of the file of an attached database (`schema`) through its VFS, without SQLite's
-  /// cache and without the log. Errors: damaged_vault (they do not exist or cannot be read).
+  /// Reads bytes of the file of an attached database (`schema`) through its VFS, bypassing SQLite's
+  /// cache and the log. Errors: damaged_vault (the bytes do not exist or cannot be read).
   Result<Bytes> read_file(const std::string& schema, std::uint64_t at, std::size_t size);
 
   Status begin() { return execute("BEGIN IMMEDIATE"); }
@@ -111,32 +111,33 @@ class Database {
     return status;
   }
 
-  /// Keeps `bytes` of room on the disk for transact() from now on, in a file beside the database
-  /// (PATH-ballast). Succeeds if the disk is already full.
+  /// From now on, reserves `bytes` of room on the disk for transact(), in a file beside the
+  /// database (PATH-ballast). Succeeds even if the disk is already full.
   Status keep_ballast(std::uint64_t bytes);
-  /// Takes back the room that was given up, if there is enough.
+  /// Reserves the room again that was given up, if there is enough.
   void restore_ballast() {
     if (ballast_) ballast_->restore();
   }
   /// Calls Ballast::enlarge().
   bool enlarge_ballast(std::uint64_t bytes) { return !ballast_ || ballast_->enlarge(bytes); }
-  /// While this is false, begin nothing that only adds to the disk. Any thread.
+  /// While this is false, begin nothing that only adds data to the disk. Any thread.
   bool has_ballast() const { return !ballast_ || ballast_->whole(); }
 
-  /// Checks that commits can be found again by the database's name. commit() checks it too. Errors:
-  /// damaged_vault (somebody else removed, replaced or truncated a file), failed (it cannot be
+  /// Checks that the database's name still leads to its commits. commit() checks that too. Errors:
+  /// damaged_vault (someone else removed, replaced or truncated a file), failed (a file cannot be
   /// written).
   Status still_there() const;
 
-  /// From now on still_there() also fails if another directory takes the place of the database's.
+  /// From now on still_there() also fails if the database's directory is replaced by another one.
   void watch_directory();
 
-  /// Makes fail what another thread is doing with the database, and what it goes on to do while a
-  /// statement has rows left. Any thread, while the database is open.
+  /// Makes the statements of another thread fail, those that run now and those that begin while one
+  /// of them has rows left. Any thread, while the database is open.
   void interrupt();
 
-  /// Closes the database and leaves its files as they are: somebody has replaced or damaged them,
-  /// so the log must not be copied into the present file. Statements must not be used any more.
+  /// Closes the database and leaves its files as they are, because someone has replaced or damaged
+  /// them, and the log must not be copied into the current file. Statements must not be used any
+  /// more.
   void abandon();
 
   const std::string& path() const { return path_; }
@@ -163,7 +164,7 @@ class Database {
   std::string path_;
   std::unique_ptr<Ballast> ballast_;
   std::unique_ptr<LogCopier> copier_;
-  FileWatch file_, log_;  // of one that can be written
+  FileWatch file_, log_;  // watch the files of a database that can be written
 };
 
 }  // namespace s3oram

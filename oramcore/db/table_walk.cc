@@ -6,8 +6,8 @@
 namespace s3oram {
 namespace {
 
-constexpr unsigned kMostTries = 200'000;        // on a page; a ruined page is given up
-constexpr unsigned kDeepest = 20;               // SQLite's own bound of a tree
+constexpr unsigned kMostTries = 200'000;        // per page; a page with too much damage is given up
+constexpr unsigned kDeepest = 20;               // SQLite's own limit for a tree
 constexpr std::uint64_t kLargestRow = 1 << 24;  // bytes; all of ours are smaller
 
 }  // namespace

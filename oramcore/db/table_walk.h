@@ -1,6 +1,6 @@
-// Reads a table of a damaged SQLite file page by page, without SQLite, which believes whatever a
-// page says. A row that stores a checksum (row_checksum.h) and in which a single bit has changed is
-// put right: of all rows that differ in one bit, only the one that was written fits.
+// Reads a table of a damaged SQLite file page by page, without SQLite, which trusts whatever a page
+// says. Corrects a row that stores a checksum (row_checksum.h) and in which a single bit has
+// changed: of all rows that differ in one bit, only the one that was written fits.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace s3oram {
 
-/// What a walk must know of a table.
+/// What a walk has to know about a table.
 struct WalkedTable {
   std::string name;
   std::uint32_t root = 0;  // page
@@ -33,7 +33,7 @@ class DatabasePages {
  public:
   /// `schema` names an attached database, whose log is empty. Errors: damaged_vault.
   static Result<DatabasePages> open(Database& database, const std::string& schema);
-  /// Errors: damaged_vault.
+  /// Reads a page. Errors: damaged_vault.
   Result<Bytes> read(std::uint32_t page) const;
   std::size_t usable() const { return usable_; }
 
@@ -48,16 +48,16 @@ class TableWalk {
   /// Called for each row that can be read, in the order of the pages. `proven` is false if the row
   /// does not fit its checksum and no single bit makes it fit.
   using Each = std::function<Status(RowValues row, bool proven)>;
-  /// Called where rows may be missing, behind the last proven row. `readable` is true if the cause
+  /// Called where rows may be missing, after the last proven row. `readable` is true if the cause
   /// is a row that is not proven, which comes next.
   using Gap = std::function<void(bool readable)>;
 
   TableWalk(const DatabasePages& pages, const WalkedTable& table, Each each, Gap gap)
       : pages_(pages), table_(table), each_(std::move(each)), gap_(std::move(gap)) {}
 
-  /// Errors: those of `each`.
+  /// Walks the table. Errors: those of `each`.
   Status run() { return walk(table_.root, 0); }
-  /// Returns how many rows were put right.
+  /// Returns how many rows were corrected.
   std::uint64_t mended() const { return mended_; }
 
  private:
@@ -72,7 +72,7 @@ class TableWalk {
   const WalkedTable& table_;
   const Each each_;
   const Gap gap_;
-  std::vector<bool> seen_;  // pages
+  std::vector<bool> seen_;  // page numbers
   std::uint64_t mended_ = 0;
 };
 

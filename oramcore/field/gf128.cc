@@ -1,4 +1,4 @@
-// The field's operations on top of whichever kernel the machine has.
+// The field's operations, on top of the best kernel that the machine supports.
 #include "oramcore/field/gf128.h"
 
 #ifdef S3O_FIELD_NEON

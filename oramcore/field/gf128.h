@@ -1,5 +1,5 @@
 // GF(2^128) = GF(2)[X] / (X^128 + X^7 + X^2 + X + 1), the field of digests: one element fails to
-// tell two messages of any length apart with a probability of 2^-128. An element is 16 bytes; byte
+// distinguish two messages of any length with a probability of 2^-128. An element is 16 bytes; byte
 // 0 holds the coefficients of X^0 to X^7, lowest bit first.
 #pragma once
 
@@ -27,9 +27,9 @@ struct Element {
 Element from_bytes(ByteSpan bytes);
 std::array<std::uint8_t, 16> to_bytes(const Element& element);
 
-/// A sum of products that is not reduced yet, so that a long sum is reduced once.
+/// A sum of products that is not reduced yet, so that a long sum is reduced only once.
 struct Sum {
-  std::array<std::uint64_t, 4> words{};  // of a polynomial of degree 254 at most
+  std::array<std::uint64_t, 4> words{};  // coefficients of a polynomial of degree at most 254
 };
 
 /// sum += coefficients[0] * words[0] + coefficients[1] * words[1] + ..., where `words` are elements
@@ -41,9 +41,9 @@ Element reduce(const Sum& sum);
 Element multiply(const Element& a, const Element& b);
 
 /// The instructions that multiply_add() uses, chosen once at run time. use() is for tests and
-/// benchmarks; it returns false if this machine lacks the kernel.
+/// benchmarks; it returns false if this machine does not support the kernel.
 enum class Kernel { portable, clmul, vclmul, pmull };
-/// All kernels. Where a machine has two of them, the later one is better.
+/// All kernels. If a machine supports several, the later one is better.
 inline constexpr Kernel kKernels[] = {Kernel::portable, Kernel::clmul, Kernel::vclmul,
                                       Kernel::pmull};
 Kernel kernel();

@@ -1,6 +1,6 @@
-// Carry-less products by ordinary multiplications, without tables and in constant time. Only every
-// fifth bit of each factor is used at a time: that is 13 of 64 bits, and a sum of 13 bits takes
-// four, so that no carry reaches the next bit that counts.
+// Carry-less products computed with ordinary multiplications, without tables and in constant time.
+// Only every fifth bit of each factor is used at a time: these are 13 of 64 bits, and a sum of 13
+// bits takes four bits, so no carry reaches the next bit that is used.
 #include <cstring>
 
 #include "oramcore/field/gf128_kernels.h"
@@ -24,7 +24,7 @@ constexpr Wide kBits[kStep] = {every_fifth_bit(0), every_fifth_bit(1), every_fif
 Wide carryless_product(std::uint64_t a, std::uint64_t b) {
   Wide product = 0;
   for (unsigned residue = 0; residue < kStep; ++residue) {
-    Wide sum = 0;  // of the products whose bits lie at residue, modulo 5
+    Wide sum = 0;  // sum of the products whose bits lie at residue, modulo 5
     for (unsigned of_a = 0; of_a < kStep; ++of_a) {
       const unsigned of_b = (residue + kStep - of_a) % kStep;
       sum ^= Wide{a & static_cast<std::uint64_t>(kBits[of_a])} *

@@ -18,7 +18,7 @@ void multiply_add_vclmul(const std::uint64_t* coefficients, const std::uint8_t* 
                          std::size_t count, std::uint64_t* sum) {
   __m512i low = _mm512_setzero_si512(), middle = low, other_middle = low, high = low;
   for (std::size_t i = 0; i < count; i += 4) {
-    // Fewer than four words may be left: the lanes behind them are zero.
+    // Fewer than four words may be left; the lanes after them are zero.
     const std::size_t left = count - i;
     const auto lanes = static_cast<__mmask8>(left < 4 ? (1u << 2 * left) - 1 : 0xff);
     const __m512i c = _mm512_maskz_loadu_epi64(lanes, coefficients + 2 * i);

@@ -1,4 +1,4 @@
-// The field's operations, by the best kernel that this machine has.
+// The field's operations, with the best kernel that this machine supports.
 #include "oramcore/field/gf256.h"
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// Sums over GF(2), for any vector unit `V` that has Vector, load(p), store(p, v) and add(a, b):
-// coefficients are bits, and a row counts or does not. The machine that computes knows these bits.
-// All here is local to the including file: see kernels.h.
+// Sums over GF(2), for any vector unit `V` that has Vector, load(p), store(p, v) and add(a, b).
+// Coefficients are bits: a row either counts or not. The machine that computes knows these bits.
+// Everything here is local to the including file: see kernels.h.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@ namespace s3oram::gf {
 namespace {
 
 // --- Bit matrix product -------------------------------------------------------------------------
-// By the method of four Russians: of eight rows all 256 sums are made, in a tile of columns for
-// which they fit into L2, and a byte of the matrix chooses one of them.
+// Uses the method of four Russians: for each eight rows, all 256 sums are computed, for a tile of
+// columns small enough that they fit into L2; each byte of the matrix then selects one of them.
 
 constexpr std::size_t kGroup = 8;       // rows
-constexpr std::size_t kSumsTile = 512;  // bytes of each of their sums
+constexpr std::size_t kSumsTile = 512;  // bytes of each sum of a group
 
-/// A single byte, for the columns that are left over.
+/// A single byte, for the remaining columns.
 struct Byte {
   using Vector = std::uint8_t;
   static Vector load(const std::uint8_t* from) { return *from; }
@@ -24,7 +24,7 @@ struct Byte {
   static Vector add(Vector a, Vector b) { return static_cast<Vector>(a ^ b); }
 };
 
-/// to = a ^ b, whole vectors.
+/// to = a ^ b, in whole vectors.
 template <class V>
 [[gnu::always_inline]] inline void add_two(const std::uint8_t* a, const std::uint8_t* b,
                                            std::uint8_t* to, std::size_t size) {
@@ -32,8 +32,8 @@ template <class V>
     V::store(to + at, V::add(V::load(a + at), V::load(b + at)));
 }
 
-/// All sums of rows[0..count)[begin..begin + size), count <= kGroup: sum number i, `size` bytes
-/// long, has row r if bit r of i is set. Bits of rows that are not there add nothing.
+/// Computes all sums of rows[0..count)[begin..begin + size), count <= kGroup: sum number i, `size`
+/// bytes long, contains row r if bit r of i is set. Bits of rows that do not exist add nothing.
 template <class V>
 void make_sums(const std::uint8_t* const* rows, std::size_t count, std::size_t begin,
                std::size_t size, std::uint8_t* sums) {
@@ -46,7 +46,8 @@ void make_sums(const std::uint8_t* const* rows, std::size_t count, std::size_t b
   }
 }
 
-/// outs[j][begin..end) ^= the rows that row j of the matrix has; end - begin are whole vectors.
+/// outs[j][begin..end) ^= the rows selected by row j of the matrix; end - begin must be whole
+/// vectors.
 template <class V>
 void bit_product_of(const std::uint8_t* bits, const std::uint8_t* const* rows, std::size_t count,
                     std::uint8_t* const* outs, std::size_t outs_count, std::size_t begin,

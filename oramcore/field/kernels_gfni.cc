@@ -6,7 +6,7 @@
 namespace s3oram::gf {
 namespace {
 
-/// The processor multiplies in this very field, so there is no table, and no address depends on a
+/// The processor multiplies in this same field, so there is no table, and no address depends on a
 /// coefficient.
 struct Gfni {
   static constexpr std::size_t kAhead = 1024;

@@ -1,6 +1,6 @@
 // The kernels for any machine, in constant time and without tables. A coefficient is a polynomial
 // in x, so by Horner's rule sum_i c_i * row_i takes eight steps, from the highest bit down:
-// multiply the sum by x, then add the rows whose coefficient has the bit. Eight rows share the
+// multiply the sum by x, then add the rows whose coefficient has the bit set. Eight rows share the
 // multiplications by x.
 #include <cstring>
 
@@ -12,8 +12,8 @@ namespace s3oram::gf {
 namespace {
 
 using Word = std::uint64_t;
-constexpr std::size_t kRows = 8;    // in a pass
-constexpr std::size_t kWords = 8;   // in a step
+constexpr std::size_t kRows = 8;    // rows in one pass
+constexpr std::size_t kWords = 8;   // words in one step
 constexpr std::size_t kTile = 512;  // bytes of every row that a matrix product keeps in cache
 
 constexpr Word repeat(unsigned byte) { return 0x0101010101010101u * Word{byte}; }
@@ -72,7 +72,7 @@ void matrix_product(const std::uint8_t* matrix, const std::uint8_t* const* rows,
   }
 }
 
-/// Eight bytes.
+/// Eight bytes as one vector.
 struct Eight {
   using Vector = Word;
   static Vector load(const std::uint8_t* from) {

@@ -1,4 +1,4 @@
-// The kernels over any vector unit with a byte shuffle. `V` describes the unit:
+// The kernels for any vector unit with a byte shuffle. `V` describes the unit:
 //   Vector, zero(), load(p), store(p, v), add(a, b), both(a, b)   add is XOR, both is AND
 //   Tables, tables(coefficient)                          nibble tables, ready to multiply with
 //   Nibbles, split(v)                                    data, ready to be multiplied
@@ -15,7 +15,7 @@ namespace {
 
 // --- Steps ------------------------------------------------------------------------------------
 
-/// Two vectors side by side, so that a coefficient's tables are fetched once for both.
+/// Two vectors side by side, so that a coefficient's tables are loaded once for both.
 template <class V>
 struct Step {
   typename V::Vector first = V::zero();
@@ -40,8 +40,8 @@ void add_to(std::uint8_t* to, const Step<V>& sum) {
 }
 
 // A row's length need not be a multiple of a step. The last step ends where the row ends, overlaps
-// the one before it, and keeps only its last bytes. The mask for n of them starts n bytes into
-// this.
+// the previous one, and keeps only its last bytes. The mask that keeps n of them starts n bytes
+// into this object.
 template <class V>
 struct Edge {
   std::uint8_t zeros[kStep<V>];
@@ -53,7 +53,7 @@ struct Edge {
 template <class V>
 constexpr Edge<V> kEdge;
 
-/// The last `size` bytes of the sum, zeros before them.
+/// Returns the last `size` bytes of the sum, with zeros before them.
 template <class V>
 Step<V> keep_last(std::size_t size, const Step<V>& sum) {
   const auto mask = load<V>(kEdge<V>.zeros + size);
@@ -61,13 +61,13 @@ Step<V> keep_last(std::size_t size, const Step<V>& sum) {
 }
 
 // --- Inner product ----------------------------------------------------------------------------
-// Bound by memory. A pass takes several rows, so that the sums are loaded and stored once for all
-// of them, and goes over a tile of columns, so that the sums stay in the cache. It fetches its own
-// data a little ahead, and at its end the start of the next pass: the hardware foresees neither so
-// many streams nor the jump to other rows.
+// Limited by memory. A pass takes several rows, so that the sums are loaded and stored once for all
+// of them, and covers a tile of columns, so that the sums stay in the cache. It prefetches its own
+// data a little ahead and, at its end, the start of the next pass, because the hardware predicts
+// neither so many streams nor the jump to other rows.
 
-constexpr std::size_t kTile = 65536;  // or up to half as much again
-constexpr std::size_t kLine = 64;     // of the cache, at least
+constexpr std::size_t kTile = 65536;  // bytes; a tile has up to half as much again
+constexpr std::size_t kLine = 64;     // bytes of a cache line, at least
 
 /// Where the next pass begins: rows[r] + begin.
 struct Next {
@@ -89,7 +89,7 @@ template <class V, std::size_t R>
   return sum;
 }
 
-/// Starts fetching a step of each of R rows.
+/// Starts to fetch one step of each of R rows.
 template <class V, std::size_t R>
 [[gnu::always_inline]] inline void fetch(const std::uint8_t* const* rows, std::size_t at) {
 #pragma GCC unroll 8
@@ -99,8 +99,8 @@ template <class V, std::size_t R>
       __builtin_prefetch(rows[r] + at + line, 0, 3);
 }
 
-/// Adds R rows to out[at..end), in whole steps only, and fetches as many bytes from ahead[r] + from
-/// on. Returns where it stopped.
+/// Adds R rows to out[at..end), in whole steps only, and prefetches as many bytes, beginning at
+/// ahead[r] + from. Returns where it stopped.
 template <class V, std::size_t R>
 [[gnu::always_inline]] inline std::size_t steps(const typename V::Tables* tables,
                                                 const std::uint8_t* const* rows,
@@ -114,7 +114,7 @@ template <class V, std::size_t R>
   return at;
 }
 
-/// Adds R rows to out[begin..end); end is at least a step.
+/// Adds R rows to out[begin..end), which must be at least one step.
 template <class V, std::size_t R>
 void pass(const std::uint8_t* coefficients, const std::uint8_t* const* rows, Next next,
           std::uint8_t* out, std::size_t begin, std::size_t end) {
@@ -126,7 +126,7 @@ void pass(const std::uint8_t* coefficients, const std::uint8_t* const* rows, Nex
     here[r] = rows[r];
     there[r] = next.rows[r];
   }
-  // Up to `turn` there are whole steps only, so that no byte of these rows is left unfetched.
+  // Up to `turn` there are only whole steps, so that no byte of these rows is left unfetched.
   const std::size_t length = end - begin;
   const std::size_t ahead =
       length < V::kAhead ? length : V::kAhead + (length - V::kAhead) % kStep<V>;
@@ -140,7 +140,7 @@ void pass(const std::uint8_t* coefficients, const std::uint8_t* const* rows, Nex
   }
 }
 
-/// Does as many passes of R rows as there are from row `i` on. Returns the first row not done.
+/// Does as many passes of R rows as possible from row `i` on. Returns the first row not done.
 template <class V, std::size_t R>
 std::size_t passes(const std::uint8_t* coefficients, const std::uint8_t* const* rows, std::size_t i,
                    std::size_t count, std::uint8_t* out, std::size_t begin, std::size_t end) {
@@ -159,7 +159,8 @@ void inner_product(const std::uint8_t* coefficients, const std::uint8_t* const* 
     kPortableKernels.inner_product(coefficients, rows, count, out, length);
     return;
   }
-  // All tiles have one size: a few columns left over by full tiles would cost a jump for each row.
+  // All tiles have the same size, because a few columns left over after full tiles would cost a
+  // jump per row.
   const std::size_t tiles = length < kTile ? 1 : (length + kTile / 2) / kTile;
   const std::size_t tile = (length / tiles + kStep<V>) / kStep<V> * kStep<V>;
   for (std::size_t begin = 0; begin < length; begin += tile) {
@@ -172,7 +173,7 @@ void inner_product(const std::uint8_t* coefficients, const std::uint8_t* const* 
 }
 
 // --- Sum ---------------------------------------------------------------------------------------
-// An inner product with ones.
+// An inner product in which every coefficient is one.
 
 template <class V>
 struct Ones : V {
@@ -190,21 +191,22 @@ void sum(const std::uint8_t* const* rows, std::size_t count, std::uint8_t* out,
     kPortableKernels.sum(rows, count, out, length);
     return;
   }
-  // Ones take no heed of their coefficients; there are bytes for as many rows.
+  // Ones ignores its coefficients, but there must be a byte for each row; the array of pointers has
+  // enough.
   inner_product<Ones<V>>(reinterpret_cast<const std::uint8_t*>(rows), rows, count, out, length);
 }
 
 // --- Matrix product ---------------------------------------------------------------------------
-// Bound by the shuffles. The data is split into nibbles once for all columns of the matrix, in a
-// panel of many rows by one step, which fits in L1 beside the tables. The sums of a few columns
-// stay in registers for all rows of a panel.
+// Limited by the shuffles. The data is split into nibbles once for all columns of the matrix, in a
+// panel of many rows by one step, which fits into L1 together with the tables. The sums of a few
+// columns stay in registers for all rows of a panel.
 
 template <class V>
 struct SplitStep {
   typename V::Nibbles first;
   typename V::Nibbles second;
 };
-/// The rows of a panel: 16 KiB.
+/// The number of rows in a panel, which has 16 KiB.
 template <class V>
 constexpr std::size_t kPanelRows = 16384 / sizeof(SplitStep<V>);
 

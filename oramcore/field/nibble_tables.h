@@ -1,5 +1,5 @@
 // Multiplication by a fixed c is linear, so c * byte = c * low nibble + c * high nibble: two
-// look-ups in tables of 16 bytes, which a byte shuffle does for a whole vector at once.
+// lookups in tables of 16 bytes, which a byte shuffle performs for a whole vector.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ struct alignas(32) NibbleTables {
   std::uint8_t high[16];  // c * (n << 4)
 };
 
-/// By coefficient. 8 KiB in all, so that they stay in L1.
+/// By coefficient. 8 KiB in total, so that they stay in L1.
 struct AllNibbleTables {
   NibbleTables of[256];
 };

@@ -1,4 +1,4 @@
-// One product in GF(2^8), in constant time: no branch and no table.
+// A single product in GF(2^8), in constant time: no branch and no table.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Parses and takes apart the endpoints at which servers listen.
+// Parses the endpoints at which servers listen, and takes them apart.
 #include "oramcore/net/endpoint.h"
 
 #include <sys/un.h>
@@ -23,7 +23,7 @@ bool is_port(std::string_view text) {
 bool is_host(std::string_view text) {
   if (text.empty()) return false;
   const bool bracketed = text.front() == '[' && text.back() == ']' && text.size() > 2;
-  // ZeroMQ reads ';' as "from this source address" and '/' is left over from a URL.
+  // ZeroMQ reads ';' as "from this source address", and '/' is a remnant of a URL.
   return text.find_first_of("/;, \t") == std::string_view::npos &&
          (bracketed || text.find_first_of("[]:") == std::string_view::npos);
 }
@@ -34,12 +34,13 @@ Result<std::string> parse_endpoint(const std::string& text) {
   std::string_view rest = text;
   if (rest.starts_with(kIpc)) {
     const auto path = rest.substr(kIpc.size());
-    // ZeroMQ gives names that begin with @ or * a meaning that has no folder to protect it.
+    // ZeroMQ gives names that begin with @ or * a special meaning, in which no directory protects
+    // them.
     if (path.empty() || path.front() == '@' || path.front() == '*')
       return fail(Errc::usage, "endpoint {}: ipc:// needs the path of a socket", text);
     if (path.size() > kLongestPath)
       return fail(Errc::usage,
-                  "endpoint {}: the path has {} bytes, but a socket's may have {}: give it "
+                  "endpoint {}: the path has {} bytes, but a socket's may have {}; give it "
                   "relative to the working directory",
                   text, path.size(), kLongestPath);
     return text;

@@ -43,7 +43,7 @@ std::string to_text(const Invitation& invitation) {
   bytes.insert(bytes.end(), sum.begin(), sum.end());
   std::string text(sodium_base64_encoded_len(bytes.size(), kVariant), '\0');
   sodium_bin2base64(text.data(), text.size(), bytes.data(), bytes.size(), kVariant);
-  text.pop_back();  // the zero at its end
+  text.pop_back();  // the terminating zero
   sodium_memzero(bytes.data(), bytes.size());
   return std::string(kTitle) + text;
 }
@@ -91,7 +91,7 @@ KeyPair invitation_link(const SecretKey& client, Party server) {
 }
 
 std::string fingerprint(const PublicKey& client, const PublicKey& server) {
-  // Without letters and digits that look, or sound, like others.
+  // Leaves out letters and digits that look or sound like others.
   constexpr std::string_view kLetters = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ";
   constexpr std::size_t kGroups = 4, kInGroup = 4;
   Bytes both(client.begin(), client.end());

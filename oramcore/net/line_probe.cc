@@ -1,4 +1,4 @@
-// Sends while there is time, and works out the rate of what arrived.
+// Sends until the time is over, and computes the rate at which the bytes arrived.
 #include "oramcore/net/line_probe.h"
 
 #include <algorithm>
@@ -7,24 +7,25 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kFew = 256;               // of which a round trip is measured
-constexpr std::size_t kFirstWindow = 16 << 10;  // bytes on their way at first
+constexpr std::size_t kFew = 256;               // bytes of a message that measures a round trip
+constexpr std::size_t kFirstWindow = 16 << 10;  // bytes in flight at first
 constexpr std::size_t kMostWindow = 8 << 20;
 constexpr std::size_t kLeastMessage = 4 << 10;
-constexpr std::size_t kMessages = 8;                        // in a window
-constexpr Duration kQueue = std::chrono::milliseconds(30);  // that is long enough
-constexpr int kProbedTrips = 16;  // in which a long line is full, and then some
-// The part of the time in which lines are not yet full.
+constexpr std::size_t kMessages = 8;                        // messages in a window
+constexpr Duration kQueue = std::chrono::milliseconds(30);  // a queue that is long enough
+constexpr int kProbedTrips = 16;  // enough to fill a long line, and some more
+// Limits of the part of the time in which the lines are not full yet.
 constexpr double kLeastRamp = 0.4, kMostRamp = 0.75;
-constexpr std::size_t kEnough = 8;  // arrivals, for a rate
+constexpr std::size_t kEnough = 8;  // arrivals that suffice for a rate
 constexpr double kMostRate = 1e12;
 
 double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
-/// The slope of the line through points that fits best: a burst at either end hardly counts.
+/// The slope of the straight line that best fits the points. A burst at either end has little
+/// effect.
 class Slope {
  public:
-  /// `more` is what y has grown by since the point before.
+  /// `more` is the growth of y since the previous point.
   void add(double x, double more) {
     y_ += more;
     ++points_;
@@ -109,7 +110,7 @@ LineRate LineProbe::result(Duration end) const {
   const double full = std::clamp(seconds(grown_ - begun_), kLeastRamp * all, kMostRamp * all);
   Slope slope;
   for (const Arrival& arrival : arrivals_) {
-    // What comes after the end comes over lines that run empty.
+    // After the end the lines run empty, so later arrivals would lower the rate.
     const bool late = arrival.at > end && slope.points() >= kEnough;
     if (arrival.bytes > kFew && seconds(arrival.at - begun_) >= full && !late)
       slope.add(seconds(arrival.at - begun_), static_cast<double>(arrival.bytes));

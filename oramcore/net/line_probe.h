@@ -1,5 +1,5 @@
-// Measures how many bytes a second lines carry: keeps them full for a moment, and counts what
-// arrives once they are.
+// Measures how many bytes per second lines carry: keeps them full for a moment, and counts the
+// bytes that arrive meanwhile.
 #pragma once
 
 #include <deque>
@@ -12,38 +12,38 @@
 namespace s3oram {
 
 struct LineRate {
-  double bytes_per_second = 0;  // over all lines together; 0: too little arrived to say
-  Duration round_trip{};        // of a few bytes, on the line where they take longest
+  double bytes_per_second = 0;  // of all lines together; 0: too few bytes arrived to say
+  Duration round_trip{};        // time for a few bytes on the slowest line
 };
 
 /// One executor; not thread-safe.
 class LineProbe {
  public:
-  /// Carries so many bytes over the line with `party`, in either direction. Returns true once they
-  /// have arrived, and false if they will not: the line is not used any more then. Returns within a
-  /// bounded time.
+  /// Carries `bytes` bytes over the line to `party`, in either direction. Returns true once they
+  /// have arrived, or false if they will not arrive; the line is not used any more then. Returns
+  /// within a bounded time.
   using Carry = std::function<Task<bool>(Party party, std::size_t bytes)>;
   struct Limits {
-    Duration time{};        // nothing is sent later,
-    Duration most_time{};   // or after so many round trips as filling a line takes, if that is more
-    std::size_t bytes = 0;  // of all lines together
-    std::size_t message = 0;  // at a time
+    Duration time{};          // how long to send, if the round trips are short
+    Duration most_time{};     // how long to send at most; long round trips take more than `time`
+    std::size_t bytes = 0;    // most bytes over all lines together
+    std::size_t message = 0;  // most bytes in a message
   };
 
   LineProbe(Executor executor, Clock& clock, Carry carry)
       : executor_(std::move(executor)), clock_(clock), carry_(std::move(carry)) {}
 
-  /// Fills the lines with all `parties` at once, because they may share one, and returns when all
-  /// that was sent has arrived. To be called once.
+  /// Fills the lines to all `parties` at the same time, because they may share a line. Returns when
+  /// everything that was sent has arrived. Must be called only once.
   Task<LineRate> run(Bytes parties, Limits limits);
 
  private:
-  /// As much is on its way as the line takes without a long queue: that is found by doubling, as
-  /// TCP does it.
+  /// Keeps as many bytes in flight as the line takes without a long queue. Finds that number by
+  /// doubling, as TCP does.
   struct Line {
     Party party = 0;
     std::size_t window = 0, under_way = 0;  // bytes
-    Duration round_trip = Duration::max();  // the least so far
+    Duration round_trip = Duration::max();  // the shortest so far
     bool broken = false;
   };
   struct Arrival {
@@ -63,7 +63,7 @@ class LineProbe {
   const Carry carry_;
   std::deque<Line> lines_;
   std::deque<Arrival> arrivals_;
-  Duration begun_{}, grown_{};  // grown_: when a window grew last
+  Duration begun_{}, grown_{};  // grown_: when a window last grew
   std::size_t sent_ = 0, under_way_ = 0;
   Event arrived_;
 };

@@ -11,12 +11,13 @@ namespace s3oram {
 namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(500);
-// Assumed per byte that is queued before a request, in both directions: on a slow line that wait is
-// no reason to send the request twice.
+// Time assumed for each byte that is queued before a request, in both directions, because that wait
+// on a slow line is no reason to send the request twice.
 constexpr Duration kTimeOfByte = std::chrono::microseconds(10);
 constexpr std::size_t kMostWords = 1024;  // bytes
 
-/// The text of an error that a party sent, made safe to print: it may hold anything.
+/// Returns the text of an error that a party sent, made safe to print, because it may contain
+/// anything.
 std::string words_of(ByteSpan text) {
   return printable(std::string(
       text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(text.size(), kMostWords))));
@@ -24,13 +25,14 @@ std::string words_of(ByteSpan text) {
 
 }  // namespace
 
-// The same in every version, so that a party can answer a version that it does not know.
+// The header has the same form in every version, so that a party can answer a version that it does
+// not know.
 struct RpcHeader {
   MessageKind kind{};
   std::uint8_t version = Rpc::kWireVersion;
   std::uint16_t type = 0;
   std::uint16_t code = 0;  // in an answer: 0, or an Errc whose text is the body
-  std::uint16_t tag = 0;   // in a request
+  std::uint16_t tag = 0;   // used only in requests
   std::uint64_t number = 0;
   template <class A>
   void fields(A& a) {
@@ -65,13 +67,13 @@ struct Rpc::Call {
   std::uint16_t type = 0;
   Bytes request;
   Duration asked_at;
-  Duration due_at;  // from then on it counts as long overdue
+  Duration due_at;  // when it begins to count as long overdue
   Duration resend_at;
   Duration resend_after = kFirstResend;
   bool resent = false;
   Duration give_up_at;
   bool ended = false;
-  std::optional<Result<Payload>>* answer;  // in the caller's frame, which waits for `answered`
+  std::optional<Result<Payload>>* answer;  // lies in the caller's frame, which waits for `answered`
   Event answered;
 
   void finish(Result<Payload> result) {
@@ -104,7 +106,7 @@ Task<Result<Payload>> Rpc::call(Party to, QuestionType question, Bytes request, 
   const Duration now = clock_.now();
   const Duration waiting = (question.waits_in_line ? waiting_bytes(to) : 0) * kTimeOfByte;
   std::optional<Result<Payload>> answer;
-  // Only calls_ owns the call. A caller that owned the call it waits in would own itself.
+  // Only calls_ owns the call. A coroutine that owned the call on which it waits would own itself.
   const auto call = calls_.emplace(header.number, std::make_unique<Call>()).first->second.get();
   call->to = to;
   call->type = question.type;

@@ -1,6 +1,7 @@
-// A device of fixed-size numbered blocks: the file system's whole interface to the oblivious store.
+// A device of fixed-size, numbered blocks: the file system's entire interface to the oblivious
+// store.
 //
-// Threads: every method may be called from any thread and never blocks. Callbacks and the
+// Threads: every method may be called on any thread, and none blocks. Callbacks and the
 // CommitParticipant are called on the device's own thread, and must not block on the device.
 #pragma once
 
@@ -15,14 +16,15 @@ namespace s3oram {
 
 class Database;
 
-/// Block numbers are dense: the device keeps flat arrays up to the highest one in use.
+/// The number of a block. Block numbers are dense, because the device keeps flat arrays up to the
+/// highest one in use.
 using BlockId = std::uint64_t;
 
-/// How many more blocks a device takes, not counting writes in flight.
+/// How many more blocks a device can take, not counting writes in flight.
 struct Room {
-  std::uint64_t blocks = std::uint64_t{1} << 48;  // there is room for them already
-  std::uint64_t more = 0;                         // it could find room for them, as far as it knows
-  bool can_grow = true;  // it may find more; if not, writes of further blocks fail (disk_full)
+  std::uint64_t blocks = std::uint64_t{1} << 48;  // blocks for which there is room already
+  std::uint64_t more = 0;                         // blocks for which it may find room
+  bool can_grow = true;  // false if writes of further blocks fail (disk_full)
 };
 
 /// State that commits together with the device's own, in one transaction.
@@ -35,8 +37,8 @@ class CommitParticipant {
   /// participant must offer the same changes again (and newer ones) at the next snapshot().
   virtual std::function<Status(Database&)> snapshot() = 0;
 
-  /// Reports the end of the commit whose content the last snapshot() fixed. One commit runs at a
-  /// time.
+  /// Reports the outcome of the commit whose content the last snapshot() fixed. Commits do not
+  /// overlap.
   virtual void committed(const Status& outcome) = 0;
 };
 
@@ -44,45 +46,46 @@ class BlockDevice {
  public:
   virtual ~BlockDevice() = default;
 
-  /// Bytes in a block.
+  /// Returns the number of bytes in a block.
   virtual std::uint32_t block_size() const = 0;
 
-  /// Reads a block by one access. Gives the newest content written (acknowledged or not),
+  /// Reads a block with one access. `done` gets the newest content written (acknowledged or not),
   /// block_size() bytes; zeros for a block that was never written or was discarded.
   virtual void read(BlockId block, std::function<void(Result<Bytes>)> done) = 0;
 
-  /// Writes a block by one access. `content` has block_size() bytes. `done` is called when the
-  /// block is durable on all in-sync servers, and before any snapshot() whose commit makes it the
-  /// block's committed content: what `done` records in the participant commits with it or later,
-  /// never earlier. Until that commit a power cut leaves the earlier content.
+  /// Writes a block with one access. `content` has block_size() bytes. `done` is called when the
+  /// block is durable on all servers in step, and before any snapshot() whose commit makes it the
+  /// block's committed content. So whatever `done` records in the participant commits with it or
+  /// later, never earlier. Until that commit, a power cut leaves the earlier content.
   virtual void write(BlockId block, Bytes content, std::function<void(Status)> done) = 0;
 
-  /// Writes a block as write() does, and marks it as a part of a backup of vault.db, until write()
-  /// writes it again. Such blocks can be found without a vault.db (Volume::rebuild).
+  /// Writes a block as write() does, and marks it as part of a backup of vault.db until it is
+  /// written again with write(). Such blocks can be found without a vault.db (Volume::rebuild).
   virtual void write_backup(BlockId block, Bytes content, std::function<void(Status)> done) = 0;
 
-  /// Discards a block without an access. Its content is forgotten with the next commit that starts
-  /// after the call; its room counts as free at once.
+  /// Discards a block without an access. Its content is forgotten by the next commit that starts
+  /// after the call; its room counts as free immediately.
   virtual void discard(BlockId block) = 0;
 
-  /// Commits durably everything acknowledged so far, and the participant's changes. `done` is
+  /// Durably commits everything acknowledged so far, and the participant's changes. `done` is
   /// called after a commit whose snapshot() came after this call.
   virtual void commit(std::function<void(Status)> done) = 0;
 
-  /// Sets the one participant, before the first operation. Null takes it away again, if no
-  /// operation has begun since.
+  /// Sets the only participant, before the first operation. Null removes it, if no operation has
+  /// begun since.
   virtual void set_participant(CommitParticipant* participant) = 0;
 
   virtual Room room() { return {}; }
-  /// Asks the servers for their room if the last answer is old. room() returns the result later.
+  /// Asks the servers how much room they have, if their last answer is old. room() returns the
+  /// result later.
   virtual void refresh_room() {}
 
-  /// Looks for more room, though not often. To be called when a write is not made because room() is
-  /// too small. A write that fails for lack of room does so too.
+  /// Looks for more room, but limits how often. Call it when a write is not made because room() is
+  /// too small; a write that fails for lack of room does the same.
   virtual void look_for_room() {}
 
-  /// Returns the blocks that hold content, ascending. To be called once, before the first operation
-  /// (at mount, to find blocks that no file owns).
+  /// Returns the blocks that hold content, ascending. Must be called once, before the first
+  /// operation (at mount, to find blocks that no file owns).
   virtual std::vector<BlockId> mapped() = 0;
 };
 

@@ -1,10 +1,10 @@
-// The binary tree of buckets, as arithmetic on numbers (section 3.1 of the paper).
+// The binary tree of buckets, expressed as arithmetic on numbers (section 3.1 of the paper).
 //
 // A leaf is 40 random bits, of which a tree of height H uses the lowest H: bit h - 1 is the edge
-// taken from level h - 1 to level h. So the bucket at level h of the path to a leaf is
-// 2^h + (leaf mod 2^h), and growing the tree by a level changes no leaf. The eviction path of
-// eviction e is the path to the leaf e: the lowest bits change fastest, which is exactly the
-// paper's reverse lexicographic order, DigitReverse_2(e mod 2^H) (equation 6).
+// taken from level h - 1 to level h. So the bucket at level h of the path to a leaf is 2^h + (leaf
+// mod 2^h), and growing the tree by a level changes no leaf. The eviction path of eviction e is the
+// path to the leaf e. Its lowest bits change fastest, which is exactly the paper's reverse
+// lexicographic order, DigitReverse_2(e mod 2^H) (equation 6).
 #pragma once
 
 #include <bit>
@@ -31,12 +31,12 @@ constexpr unsigned level_of(BucketIndex bucket) {
   return static_cast<unsigned>(std::bit_width(bucket)) - 1;
 }
 
-/// The other child of the same parent. Not for the root.
+/// Returns the other child of the same parent. Must not be called for the root.
 constexpr BucketIndex sibling_of(BucketIndex bucket) {
   return bucket ^ (BucketIndex{1} << (level_of(bucket) - 1));
 }
 
-/// Returns a child of `bucket`: the one at `edge`, 0 or 1.
+/// Returns the child of `bucket` at `edge`, which is 0 or 1.
 constexpr BucketIndex child_of(BucketIndex bucket, unsigned edge) {
   const unsigned level = level_of(bucket);
   const BucketIndex prefix = bucket ^ (BucketIndex{1} << level);
@@ -47,8 +47,8 @@ constexpr std::size_t bucket_count(unsigned height) { return (std::size_t{2} << 
 
 inline Leaf random_leaf(Random& random) { return random.u64() & ((Leaf{1} << kLeafBits) - 1); }
 
-/// How many blocks a tree may hold: N <= A * 2^(H-1) (section 3.1). At this number a leaf bucket
-/// holds A/2 blocks in the mean, and A when an eviction reaches it.
+/// Returns how many blocks a tree may hold: N <= A * 2^(H-1) (section 3.1). A tree with N blocks
+/// has A/2 blocks in each leaf bucket on average, and A when an eviction reaches it.
 constexpr std::uint64_t capacity(unsigned height, unsigned evict_every) {
   return (std::uint64_t{evict_every} << height) / 2;
 }

@@ -56,16 +56,17 @@ Result<OpaqueSealer::SealedLabel> OpaqueSealer::open_label(ByteSpan head) const 
 
 Result<OpaqueSealer::Opened> OpaqueSealer::open(ByteSpan sealed) const {
   Opened opened;
-  if (sealed.size() < kOverhead) return fail(Errc::corrupt, "the slot is short");
+  if (sealed.size() < kOverhead) return fail(Errc::corrupt, "the slot is too short");
   opened.content.resize(sealed.size() - kOverhead);
   auto label = open_label(sealed);
-  // A wrong label takes as long as a wrong block: the block is tried in either case.
+  // A wrong label must take as long as a wrong block, so the block is tried in either case.
   opened.label = label.value_or(SealedLabel{});
   const bool opens = crypto_aead_xchacha20poly1305_ietf_decrypt(
                          opened.content.data(), nullptr, nullptr, sealed.data() + kHead,
                          opened.content.size() + kTag, opened.label.data(), kLabel, sealed.data(),
                          of_blocks_.data()) == 0;
-  if (!label || !opens) return fail(Errc::corrupt, "the answers do not combine to a sealed block");
+  if (!label || !opens)
+    return fail(Errc::corrupt, "the answers do not combine into a sealed block");
   return opened;
 }
 

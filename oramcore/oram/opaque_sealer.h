@@ -1,12 +1,12 @@
-// Sealing for servers that keep what they are given as it is, all of them the same bytes: every
-// byte of a sealed block looks random, so that blocks that were written, rewritten or never used
-// are told apart by nothing.
+// Seals blocks for servers that store exactly the bytes they are given, the same at each of them.
+// Every byte of a sealed block looks random, so nothing distinguishes blocks that were written,
+// rewritten or never used.
 //
 //   nonce (24) | ciphertext (label, 24) | tag (16) | ciphertext (block) | tag (16)
 //
-// XChaCha20-Poly1305, twice under one nonce, with a key for labels and a key for blocks; the block
-// has its label as associated data. The first kHead bytes open alone, so labels are read without
-// their blocks.
+// Uses XChaCha20-Poly1305 twice under one nonce, with one key for labels and another for blocks;
+// the block has its label as associated data. The first kHead bytes open alone, so labels can be
+// read without their blocks.
 #pragma once
 
 #include <array>
@@ -17,15 +17,16 @@
 
 namespace s3oram {
 
-/// Not thread-safe, but for open() and open_label(): they may run on several threads at once.
+/// Not thread-safe, except that open() and open_label() may run on several threads concurrently.
 class OpaqueSealer {
  public:
-  /// What a scheme says of a block, as it writes it.
+  /// A block's label, encoded by its scheme.
   using SealedLabel = std::array<std::uint8_t, 24>;
   /// Bytes beside the block, and those of them in front that hold the label.
   static constexpr std::size_t kOverhead = 80, kHead = 64;
 
-  /// `random` gives a nonce for each block, uniformly random: a counter would show.
+  /// `random` supplies a nonce for each block, which must be uniformly random, because a counter
+  /// would be visible.
   OpaqueSealer(const Seed& key, Random& random);
   ~OpaqueSealer();
   OpaqueSealer(const OpaqueSealer&) = delete;
@@ -38,9 +39,9 @@ class OpaqueSealer {
     SealedLabel label{};
     Bytes content;
   };
-  /// Errors: corrupt.
+  /// Opens label and block. Errors: corrupt.
   Result<Opened> open(ByteSpan sealed) const;
-  /// Reads the label alone; `head` has the first kHead bytes or more. Errors: corrupt.
+  /// Opens only the label; `head` holds at least the first kHead bytes. Errors: corrupt.
   Result<SealedLabel> open_label(ByteSpan head) const;
 
  private:

@@ -1,4 +1,4 @@
-// The queues of a block device, by block.
+// The queues of a block device, one for each block in use.
 #include "oramcore/oram/queued_device.h"
 
 namespace s3oram {

@@ -1,5 +1,5 @@
-// A block device that does one thing at a time with each block, in the order in which it was asked.
-// Engines are such devices: what differs is what an access does.
+// A block device that does one thing at a time with each block, in the order of the requests.
+// Engines are such devices; they differ in what an access does.
 #pragma once
 
 #include <atomic>
@@ -13,17 +13,17 @@
 
 namespace s3oram {
 
-/// What a device is asked to do with a block.
+/// A request for one block.
 struct DeviceRequest {
   BlockId block = 0;
   bool discard = false;
-  bool backup = false;           // the block is a part of a backup
-  std::optional<Bytes> content;  // of a write
+  bool backup = false;           // the block is part of a backup
+  std::optional<Bytes> content;  // what to write; unset unless it is a write
   std::function<void(Result<Bytes>)> read;
   std::function<void(Status)> written;
 };
 
-/// The public methods: any thread. The others: on the executor.
+/// The public methods may be called on any thread, the others on the executor.
 class QueuedDevice : public BlockDevice {
  public:
   void read(BlockId block, std::function<void(Result<Bytes>)> done) override;
@@ -40,18 +40,18 @@ class QueuedDevice : public BlockDevice {
   virtual void forget(BlockId block) = 0;
 
   void enqueue(DeviceRequest request);
-  /// Takes a block that nobody uses; requests for it wait for serve().
+  /// Takes a block that is not in use; requests for it wait for serve().
   void claim(BlockId block) { queues_.try_emplace(block); }
-  /// Serves what waits for a block that was claimed, and gives it back.
+  /// Serves the requests that wait for a claimed block, and releases it.
   Task<void> serve(BlockId block);
   bool in_use(BlockId block) const { return queues_.contains(block); }
   std::size_t blocks_in_use() const { return queues_.size(); }
-  /// Blocks that are still to be forgotten. Any thread.
+  /// Returns how many blocks are still to be forgotten. Any thread.
   std::uint64_t discarding() const { return discarding_; }
 
-  /// Starts a coroutine that ended() waits for.
+  /// Starts a coroutine; ended() waits for it.
   void start(Task<void> task);
-  /// Runs a caller's coroutine so that ended() waits for it.
+  /// Runs a caller's coroutine; ended() waits for it.
   template <class T>
   Task<T> run(Task<T> task) {
     ++running_;

@@ -7,7 +7,7 @@
 namespace s3oram {
 namespace {
 
-// Returns log P[Poisson(mean) > z], by the series of the tail, which converges fast for z > mean.
+// Returns log P[Poisson(mean) > z], from the series of the tail, which converges fast for z > mean.
 long double log_tail(long double mean, unsigned z) {
   long double sum = 0, term = 1;
   for (unsigned k = z + 1; term > sum * 1e-18L; ++k) {
@@ -44,7 +44,7 @@ std::uint16_t min_stash_slots(unsigned bucket_size, unsigned evict_every, unsign
   const double z = bucket_size, a = evict_every;
   const double q = z * std::log(2 * z / a) + a / 2 - z - std::log(4.0);
   if (q <= 0 || 2 * z <= a) return 0;
-  const double log_of_sum = -q - std::log1p(-std::exp(-q));  // of 1 / (e^q - 1)
+  const double log_of_sum = -q - std::log1p(-std::exp(-q));  // logarithm of 1 / (e^q - 1)
   return whole_buckets(std::max(0.0, (bits * std::log(2.0) + log_of_sum) / std::log(2 * z / a)));
 }
 

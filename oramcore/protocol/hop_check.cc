@@ -1,4 +1,4 @@
-// The verdict on a shuffle's hops.
+// Computes the verdict on a shuffle's hops.
 #include "oramcore/protocol/hop_check.h"
 
 #include "oramcore/base/rules.h"

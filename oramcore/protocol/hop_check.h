@@ -1,14 +1,14 @@
-// The check of a shuffle: every message that a role passes on to another (a hop) is compared with
-// what the others' shares and the client's masks say it must be, by digests under a key that the
-// sender lacks.
+// The check of a shuffle. Every message that a role passes on to another (a hop) is compared with
+// what it must be according to the others' shares and the client's masks. The comparison uses
+// digests under a key that the sender lacks.
 //
-// Three keys c_1, c_2, c_3 belong to the roles; role i computes with the other two, and reports
-// lists of digests of 16 bytes, one for each row. The places of rows are counted as in
+// Three keys c_1, c_2, c_3 belong to the roles; role i computes with the other two keys, and
+// reports lists of digests of 16 bytes, one for each row. The places of rows are named as in
 // docs/protocol.md: s before the shuffle, p after pi_1, q after pi_2, and r after pi_3, of which
-// the last k are kept. 3 passes on all of them to 1: were "3 to 1" compared at kept places alone, 2
-// would learn from a false digest of what it sent whether pi_3 keeps that row. A(x), B(x) are the
-// weights of content and mask in the line at x; L(a, b) is a's Lagrange coefficient at 0 for the
-// points a and b.
+// the last k are kept. Role 3 passes on all rows to 1: if "3 to 1" were compared only at kept
+// places, 2 could report a false digest of a row that it sent, and learn from the outcome whether
+// pi_3 keeps that row. A(x), B(x) are the weights of content and mask in the line at x; L(a, b) is
+// a's Lagrange coefficient at 0 for the points a and b.
 //
 //   role  list             rows  key  digest of
 //   1     own              s     c_2  L(1,3) * its share
@@ -21,8 +21,8 @@
 //         received_second  p     c_2  c3, taken at pi_2(p)
 //         own_again        s     c_2  L(3,1) * its share
 //
-// The client digests the masks itself, from their seeds. The content of a slot is
-// L(1,2) s1 + L(2,1) s2 = L(2,3) s2 + L(3,2) s3 = L(1,3) s1 + L(3,1) s3. So an honest run has
+// The client computes the digests of the masks itself, from their seeds. The content of a slot is
+// L(1,2) s1 + L(2,1) s2 = L(2,3) s2 + L(3,2) s3 = L(1,3) s1 + L(3,1) s3. So in an honest run:
 //
 //   1 to 2   2.received(s) = 3.own(s) + G13(pi_1 s)
 //   2 to 3   3.received_second(p) = 1.own(s) + 3.own_again(s) + G21(pi_2 p), p = pi_1 s
@@ -30,17 +30,18 @@
 //   1 to 3   3.received_first(r) = A(3) G21(q) + B(3) G12(r), r = pi_3 q
 //   audit    1.audit = sum of w(s) 3.own_again(s), and the mask
 //
-// No equation against a role holds a report of that role, nor a key that it knows: an error in a
-// message is caught but with a probability of 2^-128. A false report must be caught as surely, and
-// without regard to pi. Two of one role's reports that meet in one equation, in an order that the
-// role does not know, could cancel each other exactly if it guesses that order: whether it is
-// caught would tell it. So each role has one report in an equation. Only 3 has two of them in "2
-// to 3". There the audit stands for the first one: 1 and 2 know the shares of 3 (on a line with
-// theirs) and add them up with weights w that 3 does not know; 2 adds a mask and gives the sum to
-// 1, who digests it, as 2 may not know c_2.
+// No equation against a role contains a report of that role, or a key that it knows, so an error in
+// a message is caught except with a probability of 2^-128. A false report must be caught with the
+// same certainty, and independently of pi. If two of one role's reports met in one equation, in an
+// order that the role does not know, they could cancel each other exactly when the role guesses
+// that order; whether it is caught would then tell it the order. So each role has only one report
+// in an equation. The exception is role 3, with two in "2 to 3". There the audit covers one of
+// them: 1 and 2 know the shares of 3 (on a line with theirs) and add them up with weights w that 3
+// does not know; 2 adds a mask and gives the sum to 1, who computes the digest, because 2 must not
+// know c_2.
 //
-// So all equations hold exactly if nobody lied, and whether they hold is a function of the lie
-// alone: the liar learns nothing of pi by being caught or not.
+// So all equations hold exactly if nobody lied, and whether they hold depends only on the lie: the
+// liar learns nothing about pi by being caught or not.
 #pragma once
 
 #include <optional>
@@ -52,11 +53,11 @@
 
 namespace s3oram {
 
-/// By row.
+/// Digests by row.
 using HopList = std::vector<gf128::Element>;
 
-/// What each role reports; members are listed in the order in which they travel, with `rows` of the
-/// whole path and `kept` of those behind pi_3 that are kept.
+/// The reports of the roles. visit() lists the members in the order in which they are sent, with
+/// `rows` of the whole path and `kept` of those that are kept behind pi_3.
 struct FirstReport {
   HopList own, received, audit;
   template <class Visit>
@@ -79,7 +80,8 @@ struct ThirdReport {
   }
 };
 
-/// A report as bytes; and back. std::nullopt: `bytes` has another size than such a report.
+/// Converts a report to bytes, and back. unpack() returns std::nullopt if `bytes` has the wrong
+/// size.
 template <class Report>
 Bytes pack(Report& report, std::size_t rows, std::size_t kept) {
   Bytes packed;
@@ -111,12 +113,12 @@ struct HopReports {
   ThirdReport third;
 };
 
-/// What the client makes itself: of each equation the digests of masks, by its places.
+/// What the client computes itself: the digests of the masks in each equation, by the places noted.
 struct HopMasks {
   HopList first_to_second;  // s
   HopList second_to_third;  // p
-  HopList third_to_first;   // r, of all places
-  HopList first_to_third;   // r, of those kept
+  HopList third_to_first;   // r, all places
+  HopList first_to_third;   // r, kept places
   gf128::Element audit;
   HopList weights;  // w, by s
 };
@@ -126,7 +128,7 @@ struct HopPlan {
   Permutation pi_1, pi_2, pi_3;
 };
 
-/// What the reports say of each hop, and of the audit.
+/// The result of comparing the reports, for each hop and for the audit.
 struct HopVerdict {
   bool first_to_second = true, second_to_third = true, third_to_first = true, first_to_third = true,
        audit = true;
@@ -136,8 +138,8 @@ struct HopVerdict {
   friend bool operator==(const HopVerdict&, const HopVerdict&) = default;
 };
 
-/// A pure function: the same arguments give the same verdict. The lists have the sizes that visit()
-/// names.
+/// Compares the reports with the plan and the masks. A pure function. The lists must have the sizes
+/// that visit() names.
 HopVerdict judge_hops(const HopPlan& plan, const HopMasks& masks, const HopReports& reports);
 
 }  // namespace s3oram

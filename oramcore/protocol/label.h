@@ -1,11 +1,12 @@
 // A slot's label: what a scan of all slots needs to rebuild a lost position map. It lies in the
-// slot beside the sealed block, readable for anyone with t + 1 shares: the client.
+// slot beside the sealed block. Only the client, which has t + 1 shares, can read it.
 //
 //   number (8) | version (8) | ... | leaf and marks (8)
 //
-// The last word is 0 (no leaf is known), or holds the leaf in bits 0-39, bit 62 set, and bit 63 set
-// if the block is a part of a backup. In a mirror, bits 40-55 hold the root slot that the block was
-// written to, and bit 61 is set; in blocks that older programs wrote all of them are 0.
+// The last word is 0 if no leaf is known. Otherwise it holds the leaf in bits 0-39, bit 62 is set,
+// and bit 63 is set if the block is part of a backup. In a mirror, bits 40-55 hold the root slot to
+// which the block was written, and bit 61 is set; in blocks that older programs wrote, all these
+// bits are 0.
 #pragma once
 
 #include <array>
@@ -23,17 +24,17 @@ constexpr std::uint64_t kNoBlock = ~std::uint64_t{0};
 
 struct Label {
   std::uint64_t block = kNoBlock;
-  std::uint64_t version = 0;  // the number of the access that wrote it; 0: a slot of zeros
+  std::uint64_t version = 0;  // number of the access that wrote it; 0 in a slot of zeros
   std::optional<Leaf> leaf;   // missing in blocks that older programs wrote
-  bool backup = false;        // counts only with a leaf
-  // The root slot that it was written to, where a server alone could show it in another one; counts
-  // only with a leaf.
+  bool backup = false;        // meaningful only with a leaf
+  // The root slot to which the block was written, in a mirror, where a single server could show the
+  // block in another slot. Meaningful only with a leaf.
   std::optional<std::uint16_t> root_slot = {};
 
   bool holds_block() const { return block != kNoBlock && version != 0; }
 };
 
-/// The label's bytes in a slot, or a server's share of them in its share of the slot.
+/// The label's bytes in a slot, or, in a share of the slot, a server's share of them.
 using LabelBytes = std::array<std::uint8_t, 24>;
 constexpr std::size_t kLabelFront = 16, kLabelBack = 8;
 
@@ -48,7 +49,7 @@ constexpr std::uint64_t kHasLeaf = std::uint64_t{1} << 62, kIsBackup = std::uint
 constexpr std::uint64_t kHasRootSlot = std::uint64_t{1} << 61;
 constexpr unsigned kRootSlotShift = kLeafBits, kRootSlotBits = 16;
 
-/// The label's last word.
+/// Returns the label's last word.
 inline std::uint64_t label_back(const Label& label) {
   if (!label.leaf) return 0;
   const std::uint64_t root_slot =
@@ -56,7 +57,7 @@ inline std::uint64_t label_back(const Label& label) {
   return *label.leaf | kHasLeaf | root_slot | (label.backup ? kIsBackup : 0);
 }
 
-/// Reads a label. Returns nothing if no client writes such a label.
+/// Reads a label. Returns std::nullopt if no client writes such a label.
 inline std::optional<Label> read_label(const LabelBytes& bytes) {
   Label label;
   std::uint64_t back = 0;

@@ -1,10 +1,9 @@
-// Which slots a retrieval or an eviction covers, and in which order: a function of public counters
-// only.
+// Determines which slots a retrieval or an eviction covers, and in which order. This depends only
+// on public counters.
 //
 // Root writes are counted: write number n goes to slot n mod 2A of the root buffer, so that A
 // writes fill one of its two groups while the other group is evicted. Tree version e, the tree
-// before eviction e, holds the root writes from number e * A on, and eviction e takes A of them
-// down.
+// before eviction e, holds the root writes from number e * A on; eviction e moves A of them down.
 #pragma once
 
 #include <cassert>
@@ -17,8 +16,8 @@ namespace s3oram {
 
 using WriteNumber = std::uint64_t;
 
-/// The first root write that is not yet evicted in `tree_version`, and the first that has no place
-/// in it.
+/// Return the first root write that is not yet evicted in `tree_version`, and the first one for
+/// which that version has no place.
 constexpr WriteNumber first_write_number(std::uint64_t tree_version, unsigned evict_every) {
   return tree_version * evict_every;
 }
@@ -29,11 +28,12 @@ constexpr std::uint16_t root_slot(WriteNumber write_number, unsigned evict_every
   return static_cast<std::uint16_t>(write_number % (2 * evict_every));
 }
 
-/// The slots of a path in a tree version: those of the root writes from first_write_number() up to
-/// `written`, in order, the root's stash part, then the Z slots of each level from 1 to `height`.
+/// The slots of a path in a tree version: first those of the root writes from first_write_number()
+/// up to `written`, in order, then the root's stash part, then the Z slots of each level from 1 to
+/// `height`.
 class PathSlots {
  public:
-  /// first_write_number(tree_version) <= written <= end_write_number(tree_version).
+  /// Requires first_write_number(tree_version) <= written <= end_write_number(tree_version).
   PathSlots(const VolumeParams& params, std::uint64_t tree_version, WriteNumber written,
             unsigned height)
       : root_buffer_(params.root_buffer_slots()),
@@ -54,11 +54,11 @@ class PathSlots {
   std::size_t writes() const { return writes_; }
   unsigned height() const { return height_; }
 
-  /// Returns the slot of the root buffer that is the i-th of the path.
+  /// Returns which slot of the root buffer is the i-th slot of the path.
   std::uint16_t root_buffer_slot(std::size_t i) const {
     return static_cast<std::uint16_t>((first_ + i) % root_buffer_);
   }
-  /// Whether the path covers slot `slot` of the root.
+  /// Returns whether the path covers slot `slot` of the root.
   bool covers_root(std::uint16_t slot) const {
     return slot >= root_buffer_ || offset(slot) < writes_;
   }

@@ -13,12 +13,12 @@ namespace s3oram {
 namespace {
 
 constexpr double kPhoto = 3e6;
-// A query goes to the servers, and so does a root write; each goes on to another server.
+// A query and a root write go to the servers, and from there to another server.
 constexpr double kRoundTrips = 4;
 
 double seconds(double bytes, double rate) { return rate > 0 ? bytes / rate : 0; }
 
-/// Reads a positive number, all of `text`.
+/// Reads a positive number that makes up all of `text`.
 bool read_rate(std::string_view text, double& rate) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rate);
   rate *= kMegabit;
@@ -26,7 +26,7 @@ bool read_rate(std::string_view text, double& rate) {
          rate > 0;
 }
 
-/// 1 Gbit/s: the machines are then slower than the line.
+/// 1 Gbit/s; the machines are slower than such a line.
 constexpr double kFast = 1000 * kMegabit, kAsFastAsAny = 1e12;
 
 double rate_of(const std::optional<double>& measured) {
@@ -40,7 +40,7 @@ std::string megabits(double rate) {
   return fmt::format("{:.{}f}", megabits, megabits < 10 ? 1 : 0);
 }
 
-/// This machine's line.
+/// Describes this machine's line.
 std::string words_of_line(double up, double down) {
   if (up == 0 || down == 0) return "not measured";
   if (up >= kFast && down >= kFast) return "fast enough not to matter";
@@ -76,7 +76,8 @@ std::string to_text(const MeasuredLines& measured) {
     options += (options.empty() ? "" : " and ") + std::string("--between RATE");
   if (!options.empty())
     text += fmt::format(
-        "What was not measured counts as fast ({}): {} of s3oramfs init gives the speed.\n",
+        "Lines that were not measured count as fast ({}): give their speed with {} of s3oramfs "
+        "init.\n",
         measured.why.empty() ? "no answers as expected" : measured.why, options);
   return text;
 }
@@ -87,15 +88,15 @@ Result<Lines> parse_line(const std::string& text) {
   const std::size_t slash = whole.find('/');
   if (slash == std::string_view::npos || !read_rate(whole.substr(0, slash), lines.up) ||
       !read_rate(whole.substr(slash + 1), lines.down))
-    return fail(Errc::usage, "a line is given as UP/DOWN in Mbit/s, such as 5/29, and not as {}",
+    return fail(Errc::usage, "give a line as UP/DOWN in Mbit/s, such as 5/29, not as {}",
                 printable(text));
   return lines;
 }
 
 double seconds_between_accesses(const AccessTraffic& traffic, const Lines& lines) {
-  // The servers share what they send together equally, each over its own line.
+  // Each server sends an equal part of the traffic between servers, over its own line.
   const double each = traffic.servers > 0 ? traffic.between / traffic.servers : 0;
-  // There is one eviction at a time.
+  // Only one eviction runs at a time, so its other work follows its sending.
   const double between = seconds(each, lines.between);
   return std::max({seconds(traffic.up, lines.up), seconds(traffic.down, lines.down),
                    between > 0 ? between + traffic.evicting : 0, traffic.computing});
@@ -108,8 +109,8 @@ LinePrediction predict(const AccessTraffic& traffic, const Lines& lines) {
   const double first = std::max({seconds(traffic.first_up, lines.up),
                                  seconds(traffic.first_down, lines.down), traffic.first_computing});
   double photo = accesses * first;
-  // The root has room for the accesses of two evictions. In the mean half of the first group is
-  // taken before; what is more than the rest waits for evictions.
+  // The root has room for the accesses of two evictions. On average half of the first group is
+  // already taken; accesses beyond the rest wait for evictions.
   const double every = traffic.evict_every, late = accesses - 1.5 * every;
   if (every > 0 && late > 0)
     photo = std::max(photo, 0.5 * every * first + std::ceil(late / every) * every * each);

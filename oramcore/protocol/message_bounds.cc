@@ -1,4 +1,4 @@
-// Computes the size of the largest message of messages.h and repair_messages.h.
+// Computes the size of the largest message in messages.h and repair_messages.h.
 #include "oramcore/protocol/message_bounds.h"
 
 #include <algorithm>
@@ -10,17 +10,18 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kTileBytes = 1 << 18;  // of a message
+constexpr std::size_t kTileBytes = 1 << 18;  // bytes of a tile in one message
 constexpr std::size_t kTileAlign = 128;
 
-// Room for everything beside the largest field: the header, numbers, digests, and a seed and a
+// Room for everything other than the largest field: the header, numbers, digests, and a seed and a
 // number for each of up to 127 servers.
 constexpr std::size_t kOtherFields = 8192;
-// Bytes of an item in a list with one for each slot of a bucket: a SlotDigest is the largest.
+// Bytes per item in a list with one item for each slot of a bucket; the largest item is a
+// SlotDigest.
 constexpr std::size_t kSlotItem = 40;
-constexpr std::size_t kDigest = 16;  // of a row (hop_check.h)
+constexpr std::size_t kDigest = 16;  // bytes of a row's digest (hop_check.h)
 
-/// Returns the bytes of a slot in a message; in a mirror they include a SlotHead.
+/// Returns the bytes per slot in such a list; in a mirror this includes a SlotHead.
 std::size_t slot_item(const VolumeParams& params) {
   return kSlotItem + (params.is_mirror() ? VolumeParams::kMirrorOverhead : 0);
 }
@@ -41,13 +42,13 @@ std::size_t largest_message(const VolumeParams& params) {
                              : whole_path       ? 2 * path
                                                 : (kMaxHeight + 1) * 2 * z * z;
   const std::size_t largest_field = std::max<std::size_t>({
-      params.slot_size(),                             // a share
-      path,                                           // a query
-      orders,                                         // of an eviction
-      rows * tile_width(params, rows),                // a subshare
-      whole_path ? 5 * path * kDigest : 0,            // what is reported of a shuffle
-      (params.root_slots() + z) * slot_item(params),  // what is said of slots
-      std::size_t{LayoutRequest::kMost} * BucketShape::kMostEncoded  // and of buckets
+      params.slot_size(),                                            // a share
+      path,                                                          // a query
+      orders,                                                        // the orders of an eviction
+      rows * tile_width(params, rows),                               // a subshare
+      whole_path ? 5 * path * kDigest : 0,                           // the report on a shuffle
+      (params.root_slots() + z) * slot_item(params),                 // lists of slots
+      std::size_t{LayoutRequest::kMost} * BucketShape::kMostEncoded  // a list of buckets
   });
   return std::max(kLargestWithoutVolume, largest_field + kOtherFields);
 }

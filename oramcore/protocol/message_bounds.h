@@ -1,7 +1,7 @@
-// How large the messages of a volume can be.
+// Computes how large the messages of a volume can be.
 //
-// A party takes no larger message, because ZeroMQ allocates a message as soon as its length has
-// arrived, before anything in it can be trusted.
+// A party accepts no larger message, because ZeroMQ allocates memory for a message as soon as its
+// length has arrived, before anything in it can be trusted.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace s3oram {
 
-/// Returns the columns of a tile: an eviction passes `rows` slots on in messages of so many columns
-/// each (docs/formats.md). At most slot_size().
+/// Returns the number of columns in a tile. An eviction passes on `rows` slots in messages of this
+/// many columns each (docs/formats.md). At most slot_size().
 std::size_t tile_width(const VolumeParams& params, std::size_t rows);
 
 /// Returns the bytes of the protocol's largest message for a volume with these numbers, at any

@@ -1,10 +1,10 @@
-// The messages of the protocol; those of repair are in repair_messages.h. docs/formats.md describes
-// them to the byte.
+// The messages of the protocol, except those of repair, which are in repair_messages.h.
+// docs/formats.md describes them to the byte.
 //
-// Every request but Hello, Create, Fits, Open, Traffic, Room, Survey, Reenrol, Peer, Probe and
-// Measure names the session's epoch. In the client's requests Rpc's tag says for which opening of
-// the session they are (OpenRequest). ByteSpan fields point into the received message. Tree
-// versions are numbered by the evictions committed: version e is the tree before eviction e.
+// Every request except Hello, Create, Fits, Open, Traffic, Room, Survey, Reenrol, Peer, Probe and
+// Measure contains the session's epoch. In the client's requests, the tag of Rpc says for which
+// opening of the session they are (OpenRequest). ByteSpan fields point into the received message.
+// Tree versions are numbered by the evictions committed: version e is the tree before eviction e.
 #pragma once
 
 #include <array>
@@ -63,25 +63,27 @@ enum class MessageType : std::uint16_t {
   read_log = 66,
 };
 
-/// How questions of a type are sent.
+/// Returns how questions of a type are sent.
 constexpr QuestionType question_of(MessageType type) {
   QuestionType question{.type = static_cast<std::uint16_t>(type)};
   if (type == MessageType::write_root || type == MessageType::relay ||
       type == MessageType::subshare || type == MessageType::store_rows ||
       type == MessageType::fetch_rows || type == MessageType::probe)
     question.kind = MessageKind::bulk_question;
-  // People ask for the status, and do not wait as long as bulk data may take.
+  // Traffic is asked for when people want the status, and they do not wait as long as bulk data may
+  // take.
   if (type == MessageType::traffic) question.waits_in_line = false;
-  // Measuring ends when its time is over.
+  // Measuring ends at a fixed time, even on a slow line.
   if (type == MessageType::probe || type == MessageType::measure) question.waits_in_line = false;
   return question;
 }
 
 using Nonce = std::array<std::uint8_t, 16>;
 using Digest = std::array<std::uint8_t, 32>;   // BLAKE2b
-using Attempt = std::array<std::uint8_t, 16>;  // 128 random bits that name one try of an eviction
+using Attempt = std::array<std::uint8_t, 16>;  // 128 random bits; name one try of an eviction
 
-/// Epochs are below this, because access numbers have them in their upper bits (first_access()).
+/// Upper bound (exclusive) of epochs, because access numbers have the epoch in their upper bits
+/// (first_access()).
 constexpr std::uint64_t kMostEpoch = 1 << 23;
 
 /// One opening of the volume by a client.
@@ -139,8 +141,8 @@ struct HelloAnswer {
   }
 };
 
-/// Peer: another server of the volume has this address and key from now on, "N=HOST:PORT,KEY". Its
-/// earlier key is not admitted any more. Answered once durable.
+/// Peer: announces the address and key that another server of the volume has from now on,
+/// "N=HOST:PORT,KEY". The server's earlier key is no longer admitted. Answered once durable.
 struct PeerRequest {
   static constexpr auto kType = MessageType::peer;
   VolumeId volume{};
@@ -151,7 +153,7 @@ struct PeerRequest {
   }
 };
 
-/// Room: how high a tree the server's disk has room for. Needs no session.
+/// Room: asks how high a tree the server's disk has room for. Needs no session.
 using RoomRequest = BareRequest<MessageType::room>;
 struct RoomAnswer {
   std::uint8_t height = 0;
@@ -161,7 +163,7 @@ struct RoomAnswer {
   }
 };
 
-/// Traffic: what the server has sent and received on its links since it was started. Needs no
+/// Traffic: asks what the server has sent and received on its links since it was started. Needs no
 /// session.
 using TrafficRequest = BareRequest<MessageType::traffic>;
 struct LinkTraffic {
@@ -173,15 +175,15 @@ struct LinkTraffic {
   }
 };
 struct TrafficAnswer {
-  std::vector<LinkTraffic> links;  // with every other party
+  std::vector<LinkTraffic> links;  // one for every other party
   template <class A>
   void fields(A& a) {
     a(links);
   }
 };
 
-/// Probe: takes `padding` and gives `answer` zero bytes back, so that the sender can measure a
-/// line. Another server may send it too, and gets nothing back. Needs no session, and changes
+/// Probe: takes `padding` and returns `answer` zero bytes, so that the sender can measure a line.
+/// Another server may send it too, but must ask for an empty answer. Needs no session, and changes
 /// nothing.
 struct ProbeRequest {
   static constexpr auto kType = MessageType::probe;
@@ -201,9 +203,10 @@ struct ProbeAnswer {
   }
 };
 
-/// Measure: the server sends probes to these other servers, all at once, for so long, and reports
-/// how many bytes a second have arrived there; 0 if it cannot say. Longer times, and more than
-/// kMostBytes, are cut short. Needs no session. Errors: vault_in_use (it is measuring).
+/// Measure: the server sends probes to `servers`, all at the same time, for `milliseconds`. Reports
+/// how many bytes per second arrived at them, or 0 if it cannot say. Longer times are cut to
+/// kMostMilliseconds, and sending stops at kMostBytes. Needs no session. Errors: vault_in_use (the
+/// server is already measuring).
 struct MeasureRequest {
   static constexpr auto kType = MessageType::measure;
   static constexpr std::uint16_t kMostMilliseconds = 1000;
@@ -223,8 +226,8 @@ struct MeasureAnswer {
   }
 };
 
-/// Create: makes a new volume, all zero. It can be repeated. Over another volume it is refused
-/// (wrong_volume) unless that one was never opened.
+/// Create: makes a new volume, all zeros. Can be repeated. Refused (wrong_volume) if the server
+/// holds another volume, unless that one was never opened.
 struct CreateRequest {
   static constexpr auto kType = MessageType::create;
   VolumeDescription volume;
@@ -234,8 +237,8 @@ struct CreateRequest {
   }
 };
 
-/// Fits: asks whether Create would succeed, and makes nothing. Needs no session. Errors: those of
-/// Create, and disk_full.
+/// Fits: asks whether Create would succeed, without creating anything. Needs no session. Errors:
+/// those of Create, and disk_full.
 struct FitsRequest {
   static constexpr auto kType = MessageType::fits;
   VolumeDescription volume;
@@ -245,12 +248,13 @@ struct FitsRequest {
   }
 };
 
-/// Open: raises the epoch by compare-and-set. The server's present session must be one of `known`
-/// (or already `next`); otherwise the vault is stale. `root` has the access of each root write from
-/// first_write_number(tree_version) on that all servers have acknowledged (0: not known). A server
-/// in this tree version that holds another write counts the slot as damaged. `opening` counts this
-/// client's openings of the session at this server: after a restart a server answers need_open to
-/// requests of an earlier opening, because it may lack what other servers sent for them.
+/// Open: raises the epoch by compare-and-set. The server's current session must be one of `known`
+/// (or already `next`); otherwise the vault is stale. `root` holds, for each root write from
+/// first_write_number(tree_version) on that all servers have acknowledged, its access (0 if not
+/// known). A server in this tree version that holds another write counts the slot as damaged.
+/// `opening` counts this client's openings of the session at this server. After a restart, a server
+/// answers need_open to requests of an earlier opening, because it may lack what other servers sent
+/// for them.
 struct OpenRequest {
   static constexpr auto kType = MessageType::open;
   VolumeId volume{};
@@ -273,16 +277,16 @@ struct OpenAnswer {
   }
 };
 
-/// Retrieve (Subroutine 1): the inner product of `query` with the slots of the path to `leaf` in
-/// `tree_version` (PathSlots). That is the server's present version, or the one before until it is
-/// released; any other gives former_view. `write_number` is that of the access's root write
-/// (kNoWriteNumber: none). The query is given, or a seed for it. The answer is slot_size bytes, or
-/// nothing if another server aggregates.
+/// Retrieve (Subroutine 1): asks for the inner product of `query` with the slots of the path to
+/// `leaf` in `tree_version` (PathSlots). That is the server's current version, or, until it is
+/// released, the previous one; any other gives former_view. `write_number` is that of the access's
+/// root write (kNoWriteNumber: none). The request holds either the query or a seed for it. The
+/// answer is slot_size bytes, or empty if another server aggregates.
 constexpr WriteNumber kNoWriteNumber = ~WriteNumber{0};
-/// How the servers that answer add up, so that one block goes down. Each multiplies its product by
-/// its Lagrange coefficient at 0. All but the aggregator mask it, by a seed that the client has
-/// too, and send it to the aggregator (MaskedShare). `request_id` names this attempt; those before
-/// `oldest` are over.
+/// How the servers that answer add up their products, so that only one block is sent down. Each
+/// multiplies its product by its Lagrange coefficient at 0. All except the aggregator mask the
+/// result with a seed that the client has too, and send it to the aggregator (MaskedShare).
+/// `request_id` names this attempt; those before `oldest` are over.
 struct SumOrder {
   std::uint64_t request_id = 0;
   std::uint64_t oldest = 0;
@@ -310,8 +314,8 @@ struct RetrieveRequest {
   }
 };
 
-/// A RetrieveRequest of which fewer servers work than could (in a mirror): the sum is over the
-/// products of `workers`.
+/// A RetrieveRequest for which not all servers that could work do so (in a mirror): the sum is over
+/// the products of `workers`.
 struct SharedRetrieveRequest : RetrieveRequest {
   Bytes workers;
   template <class A>
@@ -320,7 +324,7 @@ struct SharedRetrieveRequest : RetrieveRequest {
     a(workers);
   }
 };
-/// A retrieval of either kind.
+/// Decodes a retrieval of either kind.
 template <>
 inline std::optional<SharedRetrieveRequest> decode(ByteSpan bytes) {
   SharedRetrieveRequest request;
@@ -332,8 +336,8 @@ inline std::optional<SharedRetrieveRequest> decode(ByteSpan bytes) {
   return SharedRetrieveRequest{std::move(*plain), {}};
 }
 
-/// MaskedShare, between servers: the sender's weighted and masked product. Answered once the
-/// aggregator has it in memory.
+/// MaskedShare, between servers: carries the sender's weighted and masked product. Answered once
+/// the aggregator has it in memory.
 struct MaskedShareRequest {
   static constexpr auto kType = MessageType::masked_share;
   std::uint64_t epoch = 0;
@@ -345,8 +349,8 @@ struct MaskedShareRequest {
   }
 };
 
-/// Withdraw: a server's masked share of this attempt will not come; a request that waits for it
-/// fails.
+/// Withdraw: says that a server's masked share of this attempt will not come; a request that waits
+/// for it fails.
 struct WithdrawRequest {
   static constexpr auto kType = MessageType::withdraw;
   std::uint64_t epoch = 0;
@@ -357,18 +361,18 @@ struct WithdrawRequest {
   }
 };
 
-/// WriteRoot (Protocol 2, step 10): writes a share into the root slot of `write_number`, which must
-/// have one in the present tree version. `access` is the access's number: a slot accepts only a
-/// strictly newer one, or the same again. The share is given, or computed from parts
-/// (sharing/seeded.h), of which one is not random: one server is sent it and relays it to
-/// `relay_to`, which knows its digest. Answered once durable; a server that relays also waits until
-/// it is durable there. In a mirror the one part is the
-/// sealed block, and its number the receiver; empty parts name the servers to relay it to.
+/// WriteRoot (Protocol 2, step 10): writes a share into the root slot of `write_number`, for which
+/// the current tree version must have a slot. `access` is the access's number: a slot accepts only
+/// a newer one, or the same again. The share is given, or computed from parts (sharing/seeded.h).
+/// One of the parts is not random: it is sent to only one server, which relays it to `relay_to`,
+/// and that server knows its digest. Answered once durable; a server that relays also waits until
+/// the part is durable there. In a mirror, the one part is the sealed block, and its number is the
+/// receiver; empty parts name the servers to relay it to.
 struct SharePart {
   std::uint8_t number = 0;       // 1 to 3
-  std::optional<Seed> seed;      // of a random part,
-  ByteSpan content;              // or the part that is not,
-  std::optional<Digest> digest;  // or will be relayed
+  std::optional<Seed> seed;      // seed of a random part
+  ByteSpan content;              // the part, if it is not random
+  std::optional<Digest> digest;  // digest of the part, if another server relays it
   template <class A>
   void fields(A& a) {
     a(number, seed, content, digest);
@@ -381,15 +385,15 @@ struct WriteRootRequest {
   std::uint64_t access = 0;
   ByteSpan share;
   std::vector<SharePart> parts;
-  Party relay_to = kClient;  // nobody
+  Party relay_to = kClient;  // kClient: no server
   template <class A>
   void fields(A& a) {
     a(epoch, write_number, access, share, parts, relay_to);
   }
 };
 
-/// Relay, between servers: a part of the share that the receiver writes to a root slot. Answered
-/// once that is durable.
+/// Relay, between servers: carries a part of the share that the receiver writes to a root slot.
+/// Answered once that is durable.
 struct RelayRequest {
   static constexpr auto kType = MessageType::relay;
   std::uint64_t epoch = 0;
@@ -402,8 +406,8 @@ struct RelayRequest {
   }
 };
 
-/// What the server has to do in an eviction. Matrix (Subroutine 3): its shares of height + 1
-/// matrices, each 2Z x Z, row by row. Shuffle: ShuffleOrders, or CheckedShuffleOrders. Answered
+/// Prepare: tells the server what to do in an eviction. Matrix (Subroutine 3): its shares of height
+/// + 1 matrices, each 2Z x Z, row by row. Shuffle: ShuffleOrders, or CheckedShuffleOrders. Answered
 /// once the new bucket versions are durable beside the old ones. `next_height` is the height from
 /// the commit on: `height`, or one more.
 struct PrepareRequest {
@@ -419,25 +423,26 @@ struct PrepareRequest {
   }
 };
 
-/// The answer to a prepare with CheckedShuffleOrders; other prepares are answered by nothing.
+/// The answer to a prepare with CheckedShuffleOrders; the answer to other prepares is empty.
 struct PrepareAnswer {
-  ByteSpan report;  // hop_check.h: the lists of this server's role, one behind the other
+  ByteSpan report;  // hop_check.h: the lists of this server's role, one after another
   template <class A>
   void fields(A& a) {
     a(report);
   }
 };
 
-/// A server's part in a shuffle (docs/protocol.md): what it may know of the permutation of the
-/// path, pi_3 after pi_2 after pi_1, and seeds of masks that it shares with one other server.
+/// A server's part in a shuffle (docs/protocol.md): those of the path's permutations pi_1, pi_2 and
+/// pi_3 (applied in this order) that it may know, and seeds of masks that it shares with one other
+/// server.
 struct ShuffleOrders {
   std::optional<Seed> first;          // pi_1, as a seed: servers 1 and 2
   std::vector<std::uint16_t> second;  // pi_2, where each slot goes: servers 2 and 3
   std::optional<Seed> third;          // pi_3, as a seed: servers 3 and 1
-  std::optional<Seed> mask_first;     // of what 1 passes on to 2: servers 1 and 3
-  std::optional<Seed> mask_second;    // of what 2 passes on to 3: servers 2 and 1
+  std::optional<Seed> mask_first;     // mask of what 1 passes on to 2: servers 1 and 3
+  std::optional<Seed> mask_second;    // mask of what 2 passes on to 3: servers 2 and 1
   std::optional<Seed> line_of_1;      // server 2's share of what 1 shares again: servers 1 and 2
-  std::optional<Seed> line_of_3;      // and of what 3 shares again: servers 3 and 2
+  std::optional<Seed> line_of_3;      // server 2's share of what 3 shares again: servers 3 and 2
   template <class A>
   void fields(A& a) {
     a(first, second, third, mask_first, mask_second, line_of_1, line_of_3);
@@ -445,11 +450,11 @@ struct ShuffleOrders {
 };
 
 /// ShuffleOrders with what the client needs to check the eviction (hop_check.h). The roles rotate:
-/// server `first_server` plays server 1 of the above, and the next one server 2.
+/// server `first_server` plays server 1 of ShuffleOrders, and the next one plays server 2.
 struct CheckedShuffleOrders : ShuffleOrders {
-  // Keys of digests: server i has all but check_i.
+  // Keys of digests: server i has all except check_i.
   std::optional<Seed> check_1 = {}, check_2 = {}, check_3 = {};
-  std::optional<Seed> audit_mask = {};  // of what 2 says of the shares of 3: server 2
+  std::optional<Seed> audit_mask = {};  // masks what 2 sends of the shares of 3: server 2
   Party first_server = 1;
   template <class A>
   void fields(A& a) {
@@ -458,16 +463,16 @@ struct CheckedShuffleOrders : ShuffleOrders {
   }
   bool checked() const { return check_1 || check_2 || check_3; }
 };
-/// A shuffle's orders of either kind; std::nullopt if they are none.
+/// Decodes a shuffle's orders of either kind; std::nullopt if they are neither.
 inline std::optional<CheckedShuffleOrders> decode_shuffle_orders(ByteSpan orders) {
   if (auto checked = decode<CheckedShuffleOrders>(orders)) return checked;
   if (auto plain = decode<ShuffleOrders>(orders)) return CheckedShuffleOrders{std::move(*plain)};
   return std::nullopt;
 }
 
-/// A server's part in the evictions of a mirror (docs/protocol-mirror.md). Role r is played by
-/// server workers[r - 1]; the others receive the new rows. A worker is given its share of the
-/// matrix that selects, as a seed or in bits (gf::bit_product), and the key of its masks.
+/// A server's part in the evictions of a mirror (docs/protocol-mirror.md). Server workers[r - 1]
+/// plays role r; the other servers receive the new rows. A worker gets its share of the selection
+/// matrix, as a seed or in bits (gf::bit_product), and the key of its masks.
 struct SelectionOrders {
   Bytes workers;
   std::optional<Seed> matrix_seed;
@@ -488,7 +493,8 @@ struct PartialSelectionOrders : SelectionOrders {
     a(takers);
   }
 };
-/// Orders of either kind, with their takers among `servers`; std::nullopt if they are none.
+/// Decodes orders of either kind, with their takers among `servers`; std::nullopt if they are
+/// neither.
 inline std::optional<PartialSelectionOrders> decode_selection_orders(ByteSpan orders,
                                                                      unsigned servers) {
   if (auto partial = decode<PartialSelectionOrders>(orders)) return partial;
@@ -500,12 +506,12 @@ inline std::optional<PartialSelectionOrders> decode_selection_orders(ByteSpan or
   return all;
 }
 
-/// Certify: digests of the old and the new rows of the eviction that is prepared, by `seed`
-/// (schemes/mirror/protocol/row_check.h).
+/// Certify: asks for digests of the old and the new rows of the prepared eviction, with `seed` as
+/// their key (schemes/mirror/protocol/row_check.h).
 enum class RowsAsked : std::uint8_t {
   digests,
-  with_list,  // and the list of those of the old rows
-  new_ones,   // those of the new rows alone: of a server that may lack old ones
+  with_list,  // also the list of the digests of the old rows
+  new_ones,   // only the digest of the new rows, for a server that may lack old ones
 };
 struct CertifyRequest {
   static constexpr auto kType = MessageType::certify;
@@ -519,18 +525,18 @@ struct CertifyRequest {
   }
 };
 struct CertifyAnswer {
-  std::array<std::uint8_t, 16> sum{};  // of the new rows
-  Bytes list;                          // of the old rows, 16 bytes each; or nothing
-  Digest list_digest{};                // of that list
+  std::array<std::uint8_t, 16> sum{};  // sum over the new rows
+  Bytes list;                          // 16 bytes for each old row; may be empty
+  Digest list_digest{};                // digest of `list`
   template <class A>
   void fields(A& a) {
     a(sum, list, list_digest);
   }
 };
 
-/// Commit installs the prepared versions as tree version e + 1; Discard drops them, also if they
-/// are installed and no other attempt has begun since; Release frees the versions of tree version
-/// e. All can be repeated.
+/// Commit installs the prepared versions as tree version e + 1. Discard drops them, even if they
+/// are installed, as long as no other attempt has begun since. Release frees the versions of tree
+/// version e. All three can be repeated.
 template <MessageType type>
 struct EvictionRequest {
   static constexpr auto kType = type;
@@ -545,7 +551,7 @@ using CommitRequest = EvictionRequest<MessageType::commit>;
 using DiscardRequest = EvictionRequest<MessageType::discard>;
 using ReleaseRequest = EvictionRequest<MessageType::release>;
 
-/// Subshare, between servers, for the columns of tile `tile`. Matrix (Protocol 1, step 4): the
+/// Subshare, between servers: carries the columns of tile `tile`. Matrix (Protocol 1, step 4): the
 /// receiver's share of the sender's product of matrix step `step`, all Z slots. Shuffle: the slots
 /// that the sender passes on in phase `step`.
 struct SubshareRequest {
@@ -561,8 +567,8 @@ struct SubshareRequest {
   }
 };
 
-/// Reserve: reserves room on the server's disk for a tree of `height`, the present height or one
-/// more. Answered once no eviction of such a tree can lack room.
+/// Reserve: reserves room on the server's disk for a tree of `height`, which is the current height
+/// or one more. Answered once no eviction of such a tree can run out of room.
 struct ReserveRequest {
   static constexpr auto kType = MessageType::reserve;
   std::uint64_t epoch = 0;
@@ -573,7 +579,7 @@ struct ReserveRequest {
   }
 };
 
-/// Encodes a message ready for Rpc.
+/// Encodes a message, ready for Rpc.
 template <class T>
 Bytes encode(const T& message) {
   Writer writer(Rpc::kHeaderSize);

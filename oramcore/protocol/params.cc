@@ -10,10 +10,9 @@ constexpr unsigned kMostRootSlots = 0xffff, kMostPathSlots = 0xffff;
 
 Status check_matrix(const VolumeParams& params) {
   if (params.security == Security::malicious)
-    return fail(
-        Errc::usage,
-        "servers that lie in an eviction are found out with the shuffle evictor alone: with "
-        "the matrix evictor a volume's security is honest-but-curious");
+    return fail(Errc::usage,
+                "only the shuffle evictor detects servers that lie in an eviction: with the matrix "
+                "evictor, a volume's security is honest-but-curious");
   if (params.bucket_size < params.evict_every)
     return fail(Errc::usage, "a bucket of {} slots cannot hold the {} accesses between evictions",
                 params.bucket_size, params.evict_every);
@@ -42,20 +41,20 @@ Status check_shuffle(const VolumeParams& params) {
 Status check_ring(const VolumeParams& params) {
   const auto [threshold, servers] = params.scheme;
   if (threshold != 0 || servers != 1)
-    return fail(Errc::usage, "ring has 1 server, which is not trusted, and not {}", servers);
+    return fail(Errc::usage, "ring has 1 server, which is not trusted, not {}", servers);
   if (params.privacy != Privacy::computational)
     return fail(Errc::usage, "ring's points come from seeds: its privacy is computational");
   if (params.stash_slots != 0)
     return fail(Errc::usage, "ring has no stash slots, but {} are given", params.stash_slots);
   if (params.block_size > kMostRingBlockSize)
-    return fail(Errc::usage, "ring's blocks have at most {} bytes, and not {}", kMostRingBlockSize,
+    return fail(Errc::usage, "ring's blocks have at most {} bytes, not {}", kMostRingBlockSize,
                 params.block_size);
   if (params.bucket_size > kMostRows)
-    return fail(Errc::usage, "ring's buckets have at most {} rows, and not {}", kMostRows,
+    return fail(Errc::usage, "ring's buckets have at most {} rows, not {}", kMostRows,
                 params.bucket_size);
   if (params.top_levels < 1 || params.top_levels > kMostTopLevels)
-    return fail(Errc::usage, "the client keeps 1 to {} levels of the tree, and not {}",
-                kMostTopLevels, params.top_levels);
+    return fail(Errc::usage, "the client keeps 1 to {} levels of the tree, not {}", kMostTopLevels,
+                params.top_levels);
   if (params.first_height < params.top_levels)
     return fail(Errc::usage, "a tree of height {} is lower than its {} levels at the client",
                 params.first_height, params.top_levels);
@@ -90,21 +89,21 @@ Status check_mirror(const VolumeParams& params) {
 Status check_params(const VolumeParams& params) {
   if (params.kind() == SchemeKind::s3oram) S3O_TRY(params.scheme.check());
   if (params.block_size < kLeastBlockSize || params.block_size > kMostBlockSize)
-    return fail(Errc::usage, "a block size of {} is not from {} bytes to 4 MiB", params.block_size,
-                kLeastBlockSize);
+    return fail(Errc::usage, "a block size of {} is not between {} bytes and 4 MiB",
+                params.block_size, kLeastBlockSize);
   if (params.evict_every < 1 || params.evict_every > kMostEvictEvery)
     return fail(Errc::usage, "evictions must come every 1 to {} accesses, not {}", kMostEvictEvery,
                 params.evict_every);
   if (params.bucket_size < 1 || params.bucket_size > kMostBucketSize)
     return fail(Errc::usage,
-                "a bucket has 1 to {} slots, not {}; fewer accesses between evictions need fewer",
+                "a bucket has 1 to {} slots, not {}; fewer accesses between evictions need "
+                "fewer slots",
                 kMostBucketSize, params.bucket_size);
   if (params.root_slots() > kMostRootSlots)
     return fail(Errc::usage, "a root of {} slots has more than {}", params.root_slots(),
                 kMostRootSlots);
   if (params.first_height < 1 || params.first_height > kMaxHeight)
-    return fail(Errc::usage, "a tree of height {} is not from 1 to {}", params.first_height,
-                kMaxHeight);
+    return fail(Errc::usage, "a height of {} is not from 1 to {}", params.first_height, kMaxHeight);
   if (params.privacy != Privacy::information_theoretic && params.privacy != Privacy::computational)
     return fail(Errc::usage, "an unknown kind of privacy");
   switch (params.evictor) {

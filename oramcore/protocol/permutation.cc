@@ -6,7 +6,7 @@
 namespace s3oram {
 namespace {
 
-/// Returns a uniform number below `bound`: draws again if a number is from the last, incomplete
+/// Returns a uniform number below `bound`. Draws again if a number falls into the last, incomplete
 /// run.
 std::uint64_t below(std::uint64_t bound, Random& random) {
   const std::uint64_t most = ~std::uint64_t{0} - ~std::uint64_t{0} % bound;

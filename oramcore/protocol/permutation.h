@@ -1,4 +1,4 @@
-// Permutations of the slots of a path: to[i] is where slot i goes.
+// Permutations of the slots of a path: slot i goes to to[i].
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace s3oram {
 using Permutation = std::vector<std::uint32_t>;
 
 bool is_permutation(const Permutation& to);
-/// Returns a uniformly random permutation, the same on every machine for the same stream.
+/// Returns a uniformly random permutation, which is the same on every machine for the same stream.
 Permutation random_permutation(std::size_t size, Random& random);
 Permutation inverse(const Permutation& to);
 /// Returns `first` followed by `second`.

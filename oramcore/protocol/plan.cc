@@ -11,7 +11,7 @@ struct Target {
 };
 
 // Blocks of the target keep their slots; those of the source whose leaf lies below `bucket` take
-// the lowest free ones.
+// the lowest free slots.
 Target push(const BucketContents& source, const BucketContents& target, BucketIndex bucket,
             std::uint16_t bucket_size, std::vector<std::uint64_t>& overflow) {
   Target result;
@@ -56,7 +56,7 @@ EvictionPlan plan_triplet_eviction(const VolumeParams& params, const EvictionPat
     Target down = push(source, path.on_path[level], destination, params.bucket_size, plan.overflow);
     steps.push_back(std::move(down.step));
     if (level < path.height) {
-      // The sibling becomes a copy of the source: its blocks keep their slots.
+      // The sibling becomes a copy of the source, so the blocks keep their slots.
       BucketContents copied;
       for (const Resident& resident : source)
         if (bucket_on_path(resident.leaf, level) == sibling) copied.push_back(resident);

@@ -1,6 +1,7 @@
-// Plans an eviction: chooses the slot of the touched buckets to which each real block goes. A pure
-// function of positions (Subroutine 3, client side). The client knows every position, so it makes
-// the whole plan before it sends anything; a plan that does not fit is not sent.
+// Plans an eviction: chooses, for each real block, its slot in the buckets that the eviction
+// writes. A pure function of positions (Subroutine 3, client side). The client knows every
+// position, so it makes the whole plan before it sends anything; a plan that does not fit is not
+// sent.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ struct Resident {
 };
 using BucketContents = std::vector<Resident>;
 
-/// The buckets of an eviction path before the eviction; of the root the slots that it covers.
+/// The buckets of an eviction path before the eviction; of the root, only the slots that it covers.
 struct EvictionPath {
   std::uint64_t eviction = 0;           // e; the path is the one to leaf e
   unsigned height = 0;                  // H >= 1
@@ -31,8 +32,9 @@ struct EvictionPath {
 };
 
 /// One matrix product: I_h of Subroutine 3. Entry `from` of the source and target buckets together
-/// (0..Z-1 source, Z..2Z-1 target) becomes slot `to` of the target; slots nobody moves to become
-/// zero. The root's source are the evicted root writes, in the order of their write numbers.
+/// (0..Z-1 source, Z..2Z-1 target) moves to slot `to` of the target; all other slots of the target
+/// become zero. The root's source consists of the evicted root writes, in the order of their write
+/// numbers.
 struct MatrixStep {
   struct Move {
     std::uint16_t from;
@@ -41,8 +43,8 @@ struct MatrixStep {
   std::vector<Move> moves;
 };
 
-/// Where a block of this version lies after the eviction: slot `slot` of the bucket at `level` of
-/// its own path.
+/// Where a block of this version lies after the eviction: in slot `slot` of the bucket at `level`
+/// on its own path.
 struct Placement {
   std::uint64_t block;
   std::uint64_t version;
@@ -51,24 +53,26 @@ struct Placement {
 };
 
 struct EvictionPlan {
-  /// Matrix: H + 1 steps, path level 0 into 1, ..., H-1 into H, then H-1 into the leaf's sibling.
-  /// Shuffle and selection: where each slot of PathSlots::evicted() goes, live or not.
+  /// Matrix: H + 1 steps: path level 0 into 1, ..., H-1 into H, then H-1 into the leaf's sibling.
+  /// Shuffle and selection: where each slot of PathSlots::evicted() goes, whether it holds a block
+  /// or not.
   std::variant<std::vector<MatrixStep>, Permutation> movement;
   /// Every block that the eviction covers.
   std::vector<Placement> placements;
   /// The blocks for which no slot was left. If there are any, the plan must not be carried out:
-  /// take these blocks off the path (to the client's stash) and plan again.
+  /// move these blocks off the path (to the client's stash) and plan again.
   std::vector<std::uint64_t> overflow;
 };
 
-/// Triplet eviction: at each level the source bucket is pushed into the bucket below it on the path
-/// (by a matrix) and, whole, into that bucket's sibling, which earlier evictions left empty; at the
-/// leaf level both go by matrices. Never overflows a bucket.
+/// Triplet eviction: at each level, the source bucket is pushed into the bucket below it on the
+/// path (by a matrix), and copied whole into that bucket's sibling, which earlier evictions left
+/// empty; at the leaf level both are done by matrices. A block that finds no free slot in its
+/// bucket goes to `overflow`.
 EvictionPlan plan_triplet_eviction(const VolumeParams& params, const EvictionPath& path);
 
 /// Shuffle eviction: each block goes as deep on the eviction path as its leaf and the free slots
-/// allow; the rest goes to the root's stash part. Slots that hold no block fill the other places,
-/// those of the evicted writes too.
+/// allow; the remaining blocks go to the root's stash part. Slots that hold no block fill the other
+/// places, including those of the evicted writes.
 EvictionPlan plan_shuffle_eviction(const VolumeParams& params, const EvictionPath& path);
 
 inline EvictionPlan plan_eviction(const VolumeParams& params, const EvictionPath& path) {

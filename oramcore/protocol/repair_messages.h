@@ -1,4 +1,4 @@
-// The messages by which losses are found and repaired: damaged slots, a server's whole store, the
+// The messages with which losses are found and repaired: damaged slots, a server's whole store, the
 // client's database. The rules of messages.h apply.
 #pragma once
 
@@ -6,8 +6,9 @@
 
 namespace s3oram {
 
-/// Damage: the slots of the present tree version, `tree_version`, that the server found lost or
-/// damaged while it worked on other requests. Of the root writes those before `written` count.
+/// Damage: asks for the slots of the current tree version, `tree_version`, that the server found
+/// lost or damaged while it worked on other requests. Of the root writes, only those before
+/// `written` count.
 struct DamageRequest {
   static constexpr auto kType = MessageType::damage;
   std::uint64_t epoch = 0;
@@ -35,8 +36,8 @@ struct DamageAnswer {
   }
 };
 
-/// ReadSlot: the server's share in one slot of the present tree version; corrupt if it is damaged.
-/// The answer is slot_size bytes.
+/// ReadSlot: asks for the server's share in one slot of the current tree version. The answer is
+/// slot_size bytes. Errors: corrupt (the share is damaged).
 struct ReadSlotRequest {
   static constexpr auto kType = MessageType::read_slot;
   std::uint64_t epoch = 0;
@@ -48,8 +49,8 @@ struct ReadSlotRequest {
   }
 };
 
-/// HealSlot: writes the server's share into a damaged slot of the present tree version, in place.
-/// For the root, `access` is as in WriteRoot. Answered once durable.
+/// HealSlot: writes the server's share into a damaged slot of the current tree version, in place.
+/// For the root, `access` has the same meaning as in WriteRoot. Answered once durable.
 struct HealSlotRequest {
   static constexpr auto kType = MessageType::heal_slot;
   std::uint64_t epoch = 0;
@@ -63,9 +64,9 @@ struct HealSlotRequest {
   }
 };
 
-/// Check: the slots of a bucket of the present tree version that are lost or damaged on the
-/// server's disk. Of the root writes those before `written` count. The answer is a DamageAnswer;
-/// slots that it does not name were synced.
+/// Check: asks for the slots in a bucket of the current tree version that are lost or damaged on
+/// the server's disk. Of the root writes, only those before `written` count. The answer is a
+/// DamageAnswer; slots that it does not list are synced.
 struct CheckRequest {
   static constexpr auto kType = MessageType::check;
   std::uint64_t epoch = 0;
@@ -78,8 +79,9 @@ struct CheckRequest {
   }
 };
 
-/// Heads: the first `size` bytes of the slots in a bucket of the present view that are not zero,
-/// which hold a label where slots are the same at all servers. The root's are as those of Labels.
+/// Heads: asks for the first `size` bytes of the nonzero slots in a bucket of the current tree
+/// version. In schemes whose slots are the same at all servers, these bytes hold a label. The
+/// root's slots are those of Labels.
 struct HeadsRequest {
   static constexpr auto kType = MessageType::heads;
   std::uint64_t epoch = 0;
@@ -93,7 +95,7 @@ struct HeadsRequest {
 };
 struct SlotHead {
   std::uint16_t slot = 0;
-  Bytes head;  // nothing: the slot is damaged or lost
+  Bytes head;  // empty if the slot is damaged or lost
   template <class A>
   void fields(A& a) {
     a(slot, head);
@@ -107,8 +109,8 @@ struct HeadsAnswer {
   }
 };
 
-/// Digests: the digests (ShareDigest, by the seed) of the server's shares in the slots of a bucket
-/// of the present tree version that are not zero. Of the root as in Labels.
+/// Digests: asks for the digests (ShareDigest, with the seed as its key) of the server's shares in
+/// the nonzero slots in a bucket of the current tree version. The root's slots are those of Labels.
 struct DigestsRequest {
   static constexpr auto kType = MessageType::digests;
   std::uint64_t epoch = 0;
@@ -122,7 +124,7 @@ struct DigestsRequest {
 };
 struct SlotDigest {
   std::uint16_t slot = 0;
-  Bytes digest;  // empty: the share is damaged or lost
+  Bytes digest;  // empty if the share is damaged or lost
   template <class A>
   void fields(A& a) {
     a(slot, digest);
@@ -136,12 +138,13 @@ struct DigestsAnswer {
   }
 };
 
-/// Contribute and Mend: t + 1 servers give another one its share of a slot of the present tree
-/// version, and nobody learns more (docs/protocol.md). Each of `helpers` multiplies its share by
-/// its Lagrange coefficient at `to`, masks it by a seed that it shares with each other helper, and
-/// sends it to `to` (MaskedShare). The masks cancel in the sum. Answered once `to` has it in
-/// memory, and once only: its masks are not used again. `request_id` and `oldest` are as in
-/// SumOrder. Errors: corrupt (the helper's own share is damaged).
+/// Contribute and Mend: t + 1 servers give another one its share of a slot of the current tree
+/// version, and no server learns anything else (docs/protocol.md). Each of `helpers` multiplies its
+/// share by its Lagrange coefficient at `to`, masks the product with the seeds that it shares with
+/// each other helper, and sends it to `to` (MaskedShare). The masks cancel out in the sum. Answered
+/// once `to` has it in memory, and only once, so that its masks are not used again. `request_id`
+/// and `oldest` have the same meaning as in SumOrder. Errors: corrupt (the helper's own share is
+/// damaged).
 struct ContributeRequest {
   static constexpr auto kType = MessageType::contribute;
   std::uint64_t epoch = 0;
@@ -150,7 +153,7 @@ struct ContributeRequest {
   std::uint64_t oldest = 0;
   SlotAddress at;
   Party to = 0;
-  Bytes helpers;  // servers, the receiver among them
+  Bytes helpers;  // servers, including the receiver
   std::vector<Seed> masks;
   template <class A>
   void fields(A& a) {
@@ -158,7 +161,7 @@ struct ContributeRequest {
   }
 };
 /// Mend: the receiver adds up the helpers' masked shares and writes the sum into the slot, in
-/// place, once. For the root, `access` is as in WriteRoot. Answered once durable.
+/// place, once. For the root, `access` has the same meaning as in WriteRoot. Answered once durable.
 struct MendRequest {
   static constexpr auto kType = MessageType::mend;
   std::uint64_t epoch = 0;
@@ -174,11 +177,11 @@ struct MendRequest {
   }
 };
 
-/// Layout: the buckets of the present tree version that are not empty: at most `most` of them,
-/// after the first `from`. It is the same at every server.
+/// Layout: asks for the buckets of the current tree version that are not empty: at most `most` of
+/// them, after the first `from`. The list is the same at every server.
 struct LayoutRequest {
   static constexpr auto kType = MessageType::layout;
-  static constexpr std::uint32_t kMost = 1 << 15;  // they fit into kLargestWithoutVolume
+  static constexpr std::uint32_t kMost = 1 << 15;  // fits into kLargestWithoutVolume
   std::uint64_t epoch = 0;
   std::uint64_t tree_version = 0;
   std::uint64_t from = 0;
@@ -188,15 +191,15 @@ struct LayoutRequest {
     a(epoch, tree_version, from, most);
   }
 };
-/// The root's stash part as buckets, beside those of the tree: kStashBucket + 0, 1, ... (The root
-/// itself has none: its new writes lie in the root buffer.)
+/// The root's stash part as buckets, in addition to those of the tree: kStashBucket + 0, 1, ...
+/// (The root itself has no bucket: its new writes lie in the root buffer.)
 constexpr BucketIndex kStashBucket = BucketIndex{1} << 40;
 struct BucketShape {
   static constexpr std::size_t kMostEncoded = 27;  // bytes
   BucketIndex bucket = 0;
   BucketIndex first = 0;  // the first bucket with the same content (since the tree grew)
   std::uint16_t slots = 0;
-  std::optional<std::uint64_t> stamp;  // of the attempt that wrote it, if that is known
+  std::optional<std::uint64_t> stamp;  // stamp of the attempt that wrote it, if known
   friend bool operator==(const BucketShape&, const BucketShape&) = default;
   template <class A>
   void fields(A& a) {
@@ -212,9 +215,10 @@ struct LayoutAnswer {
 };
 
 /// Reenrol: a server whose store is lost takes its place in the volume again, in this session and
-/// tree version. All its shares then count as damaged, to be healed. Buckets come in parts, each
-/// with the number of those before it, and nothing is stored before the last part. A part can be
-/// repeated. Over another volume it is refused (wrong_volume) unless that one was never opened.
+/// tree version. All its shares then count as damaged, and are healed later. Buckets come in parts,
+/// each with the number of those before it; nothing is stored before the last part. A part can be
+/// repeated. Refused (wrong_volume) if the server holds another volume, unless that one was never
+/// opened.
 struct ReenrolRequest {
   static constexpr auto kType = MessageType::reenrol;
   VolumeDescription volume;
@@ -231,9 +235,10 @@ struct ReenrolRequest {
 };
 
 /// Rejoin: a server of a mirror that was left out for a while takes its place again, in this tree
-/// version. It keeps the bucket versions that it has, by their stamps; all others count as damaged,
-/// to be healed. `root` is as in OpenRequest: other root writes count as lost, also those of which
-/// it says nothing. Ends everything under way there. Parts are as in Reenrol.
+/// version. It keeps the bucket versions that it has, recognised by their stamps; all others count
+/// as damaged, and are healed later. `root` has the same meaning as in OpenRequest: all other root
+/// writes count as lost, including those about which it says nothing. Ends everything under way at
+/// the server. Parts are sent as in Reenrol.
 struct RejoinRequest : ReenrolRequest {
   static constexpr auto kType = MessageType::rejoin;
   std::vector<std::uint64_t> root;
@@ -252,7 +257,8 @@ struct RejoinAnswer {
   }
 };
 
-/// Survey: where the server stands, for a client that has lost its own state. Needs no session.
+/// Survey: asks for the state of the server, for a client that has lost its own state. Needs no
+/// session.
 struct SurveyRequest {
   static constexpr auto kType = MessageType::survey;
   VolumeId volume{};
@@ -266,15 +272,15 @@ struct SurveyAnswer {
   std::uint64_t tree_version = 0;
   std::uint8_t height = 0;
   std::optional<EvictionId> prepared;  // durable, neither committed nor discarded
-  std::vector<std::uint64_t> root;     // by root slot: the access whose write is durable; 0: none
+  std::vector<std::uint64_t> root;     // by root slot: the access whose write is durable; 0 if none
   template <class A>
   void fields(A& a) {
     a(session, tree_version, height, prepared, root);
   }
 };
 
-/// Labels: the server's shares of the labels (label.h) of the slots in a bucket of the present tree
-/// version that are not zero. Those of the root are its writes and its stash part.
+/// Labels: asks for the server's shares of the labels (label.h) in the nonzero slots in a bucket of
+/// the current tree version. The root's slots are its writes and its stash part.
 struct LabelsRequest {
   static constexpr auto kType = MessageType::labels;
   std::uint64_t epoch = 0;
@@ -287,7 +293,7 @@ struct LabelsRequest {
 };
 struct LabelShare {
   std::uint16_t slot = 0;
-  bool damaged = false;  // or lost: `share` is meaningless
+  bool damaged = false;  // or lost; `share` is then meaningless
   LabelBytes share{};
   template <class A>
   void fields(A& a) {

@@ -9,7 +9,7 @@ namespace {
 struct Moving {
   Resident resident;
   std::size_t from;  // index in PathSlots::evicted()
-  unsigned deepest;  // level of the path's last bucket that is on the way to its leaf
+  unsigned deepest;  // level of the path's last bucket that is also on the block's own path
 };
 
 unsigned deepest_level(Leaf leaf, std::uint64_t eviction, unsigned height) {
@@ -38,7 +38,7 @@ EvictionPlan plan_shuffle_eviction(const VolumeParams& params, const EvictionPat
   Permutation to(slots.count(), kOpen);
   std::vector<bool> taken(slots.count(), false);
   unsigned level = path.height;
-  std::uint16_t used = 0;  // of this level's bucket, or of the stash part
+  std::uint16_t used = 0;  // slots used in this level's bucket, or in the stash part
   for (const Moving& block : blocks) {
     if (block.deepest < level) used = 0;
     level = std::min(level, block.deepest);

@@ -1,5 +1,5 @@
-// The random streams of a shuffle: everyone with a seed draws the same from it. Each tile of
-// columns has a stream of its own, so that tiles can be worked on in any order.
+// The random streams of a shuffle. Everyone with the same seed draws the same numbers from it. Each
+// tile of columns has its own stream, so that tiles can be processed in any order.
 #pragma once
 
 #include <string_view>
@@ -16,7 +16,7 @@ struct ShuffleAttempt {
   EvictionId id;
 };
 
-/// What seeds are for (docs/protocol.md). The purpose is a part of the stream's key.
+/// The purposes of seeds (docs/protocol.md). The purpose is part of the stream's key.
 namespace shuffle_streams {
 inline constexpr std::string_view kFirstMask = "phase 0", kSecondMask = "phase 1",
                                   kLineOf1 = "line of 1", kLineOf3 = "line of 3",
@@ -31,8 +31,8 @@ inline Prg shuffle_stream(const Seed& seed, std::string_view purpose, const Shuf
   return Prg(seed, context.take());
 }
 
-/// The factor of each row of the path in what roles 1 and 2 say of the shares of role 3. They and
-/// the client alone have the seed (check_3).
+/// Returns the weight of each row of the path in what roles 1 and 2 report about the shares of role
+/// 3. Only these two and the client have the seed (check_3).
 inline std::vector<gf128::Element> share_weights(const Seed& seed, const ShuffleAttempt& attempt,
                                                  std::size_t rows) {
   Prg stream = shuffle_stream(seed, shuffle_streams::kWeights, attempt, 0);

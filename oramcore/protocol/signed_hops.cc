@@ -1,4 +1,4 @@
-// Ed25519 signatures of hops, and receipts of them as bytes (signed_hops.h).
+// Ed25519 signatures of hops, and receipts in bytes (signed_hops.h).
 #include "oramcore/protocol/signed_hops.h"
 
 #include <sodium.h>

@@ -15,12 +15,12 @@
 namespace s3oram {
 namespace {
 
-// Bytes a second that two cores of an ordinary machine reach: reading slots from memory, sending
+// Bytes per second that two cores of an ordinary machine reach: reading slots from memory, sending
 // between servers (with and without encryption, both ends), and writing to an SSD.
 constexpr double kReading = 20e9, kSendingFar = 0.5e9, kSendingNear = 1.5e9, kWriting = 0.4e9;
-// Bytes of masks a second, of a mirror's client.
+// Bytes of masks per second that a mirror's client computes.
 constexpr double kMasking = 2e9;
-// Seconds that an eviction takes whatever its size, for syncs and messages.
+// Seconds that an eviction of any size takes for syncs and messages.
 constexpr double kEvicting = 10e-3;
 
 constexpr std::uint32_t kSmallestBlock = 64 << 10, kLargestBlock = 1 << 20;
@@ -30,8 +30,8 @@ struct Pair {
   std::uint16_t bucket_size, evict_every;
 };
 
-/// The pairs that are worth trying: those that Ring ORAM's table has a bound for, or the least Z
-/// for some A.
+/// Returns the pairs worth trying: those with a bound in Ring ORAM's table, or the lowest Z for
+/// some values of A.
 std::vector<Pair> candidates(Evictor evictor) {
   if (evictor != Evictor::matrix) return {{8, 8}, {16, 20}, {32, 46}};
   std::vector<Pair> pairs;
@@ -40,7 +40,7 @@ std::vector<Pair> candidates(Evictor evictor) {
   return pairs;
 }
 
-/// The time of an access at a machine: all that is done for it, one thing after the other.
+/// Returns the seconds that the machines need for an access if they do one thing after the other.
 double computing(const VolumeParams& params, const AccessCost& cost, bool local) {
   const double servers = params.scheme.servers;
   return params.slot_size() * (cost.masked / kMasking + servers * cost.read / kReading +
@@ -69,13 +69,14 @@ Status set_pair(const Wishes& wishes, Pair pair, VolumeParams& params) {
   params.stash_slots = min_stash_slots(params.bucket_size, params.evict_every);
   if (params.stash_slots == 0) {
     if (!wishes.allow_overflow)
-      return too_small("less than about 2.3 accesses a slot, as 16 and 20, have a bound");
+      return too_small(
+          "pairs with fewer than about 2.3 accesses per slot, such as 16 and 20, have a bound");
     params.stash_slots = static_cast<std::uint16_t>(params.bucket_size);
   }
   return {};
 }
 
-/// A choice, and the time of an access with it: over the lines, and at the machines alone.
+/// A choice, and the seconds of an access with it: with the lines, and without them.
 struct Fit {
   VolumeParams params;
   double seconds, computing;
@@ -88,7 +89,7 @@ Fit fit(const VolumeParams& params, unsigned height, bool local, const Lines& li
   return {params, local ? alone : std::max(alone, over_lines), alone};
 }
 
-// ---- what was chosen, and why: a line each -----------------------------------------------------
+// ---- explains the choice, one line for each number ---------------------------------------------
 
 std::string pair_reason(const Wishes& wishes, const std::vector<Fit>& fits,
                         const VolumeParams& best) {
@@ -134,7 +135,7 @@ std::string cost_of(const Wishes& wishes, const VolumeParams& params, std::uint6
          (wishes.local ? "" : to_text(predict(access_traffic(params, height), wishes.lines)));
 }
 
-/// What it protects against, what it needs, what it costs.
+/// Returns what the scheme protects against, what it needs, and what it costs.
 std::string scheme_reason(const VolumeParams& params) {
   if (!params.is_mirror()) return {};
   const unsigned threshold = params.scheme.threshold, servers = params.scheme.servers;
@@ -144,9 +145,9 @@ std::string scheme_reason(const VolumeParams& params) {
       servers - std::max({servers / 2 + 1, servers - threshold, params.workers()});
   return fmt::format(
       "Mirror on {} servers: any {} of them may be curious, lie, or work together, and learn "
-      "nothing; {}; any one that is left gives all data back.\n",
+      "nothing; {}; any one that is left can give all data back.\n",
       servers, threshold,
-      spare == 0          ? fmt::format("all {} must be there", servers)
+      spare == 0          ? fmt::format("all {} must be up", servers)
       : spare == at_mount ? fmt::format("any {} may be away, and everything goes on", spare)
                           : fmt::format("any {} may be away while it is mounted, and {} when it is "
                                         "mounted",
@@ -161,9 +162,9 @@ AccessCost access_cost(const VolumeParams& params, unsigned height) {
   AccessCost cost{.read = path + 1.5 * a, .sent = 0, .written = 1};
   if (params.is_mirror()) {
     const double servers = params.scheme.servers, workers = params.workers();
-    cost.read /= 2;                                                 // the rows that a query chooses
+    cost.read /= 2;                                                 // the rows that a query selects
     cost.sent = (2 * (workers - 1) + servers - workers) * path / a  // evictions
-                + servers - 1 + workers - 1;                        // what is relayed, and added up
+                + servers - 1 + workers - 1;                        // relayed, and summed up
     cost.written += path / a;
     cost.masked = workers * (VolumeParams::kMirrorLayers + path / a);
   } else if (params.evictor == Evictor::shuffle) {
@@ -184,10 +185,10 @@ AccessTraffic access_traffic(const VolumeParams& params, unsigned height) {
   const unsigned every = params.maintain_every();
   const double more = every > 0 ? 1 + 1.0 / every : 1;  // turns for maintenance
   const AccessCost cost = access_cost(params, height);
-  // Masked products, and a share that is relayed.
+  // The masked products, and a relayed share.
   const double summed =
       params.is_mirror() || apart ? 0 : static_cast<double>(params.scheme.quorum());
-  // What evictions do not need.
+  // The traffic between servers without evictions.
   const double first_sent =
       params.is_mirror() ? params.scheme.servers + params.workers() - 2.0 : summed;
   AccessTraffic traffic{.block = params.block_size,
@@ -281,7 +282,7 @@ Result<Choice> choose_params(const Wishes& wishes) {
       unfit = std::move(set).error();
   }
   if (fits.empty()) return fail(std::move(*unfit));
-  // Where a line decides alone, machines have as little to do as they can.
+  // If a line makes choices equal, the machines decide.
   const auto cost = [](const Fit& each) { return std::pair(each.seconds, each.computing); };
   const VolumeParams best = std::ranges::min_element(fits, {}, cost)->params;
   S3O_TRY(check_params(best));

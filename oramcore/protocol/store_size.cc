@@ -1,14 +1,14 @@
-// The sizes of stores and vaults.
+// Computes the sizes of stores and vaults.
 #include "oramcore/protocol/store_size.h"
 
 namespace s3oram {
 namespace {
 
-constexpr std::uint64_t kDatabase = 1 << 20;  // bytes in a new volume, with its log
+constexpr std::uint64_t kDatabase = 1 << 20;  // bytes in a new volume, including its log
 constexpr std::uint64_t kDatabaseBytesPerBucketVersion = 64;
-constexpr std::uint64_t kAskedBytesPerBucketVersion = 64;  // ring's record of asked points
+constexpr std::uint64_t kAskedBytesPerBucketVersion = 64;  // ring's record of points asked for
 
-/// Evictions of ring under way at a time, each with its old versions and its new ones.
+/// Evictions of ring under way at the same time, each with its old and its new versions.
 constexpr std::uint64_t kRingEvictions = 4;
 
 std::uint64_t ring_versions_needed(const VolumeParams& params, unsigned height) {
@@ -19,7 +19,7 @@ std::uint64_t ring_versions_needed(const VolumeParams& params, unsigned height) 
 
 }  // namespace
 
-// After matrix evictions half of the inner buckets are empty.
+// After matrix evictions, half of the inner buckets are empty.
 std::uint64_t bucket_versions_needed(const VolumeParams& params, unsigned height) {
   if (params.is_ring()) return ring_versions_needed(params, height);
   const bool matrix = params.evictor == Evictor::matrix;

@@ -8,15 +8,15 @@
 namespace s3oram {
 
 /// Returns how many bucket versions a server's store holds with a tree of this height: one of each
-/// bucket, and those of the two paths that evictions write meanwhile.
+/// bucket, and those of the two paths that evictions write at the same time.
 std::uint64_t bucket_versions_needed(const VolumeParams& params, unsigned height);
 
-/// Returns the bytes that such a store takes in all: slots, database and ballast.
+/// Returns the total bytes of such a store: slots, database and ballast.
 std::uint64_t store_bytes(const VolumeParams& params, unsigned height);
 
-/// Bytes that a new vault takes without its servers' stores.
+/// Bytes that a new vault takes, without its servers' stores.
 constexpr std::uint64_t kNewVaultBytes = 10 << 20;
-/// Files and directories of a new vault, and of a store.
+/// Number of files and directories in a new vault, and in a store.
 constexpr std::uint64_t kNewVaultFiles = 12, kStoreFiles = 8;
 
 /// Bytes kept back for a server's database, and for the client's (Rule::ballast).

@@ -1,4 +1,4 @@
-// The registry of the client's schemes: a line for each.
+// The registry of the client's schemes, with one line for each.
 #include "oramcore/schemes/registry.h"
 
 #include "oramcore/schemes/mirror/client/mirror.h"

@@ -1,4 +1,4 @@
-// The schemes that this client has.
+// The schemes that this client supports.
 #pragma once
 
 #include "oramcore/client/scheme.h"
@@ -7,15 +7,15 @@
 
 namespace s3oram {
 
-/// How volumes with these numbers are made, opened, checked and rebuilt.
+/// Returns how volumes with these numbers are made, opened, checked and rebuilt.
 const VolumeKind& volume_kind(const VolumeParams& params);
 
-/// Chooses the numbers of a new volume of the wished scheme. Errors (usage) name the wish that
-/// cannot be fulfilled.
+/// Chooses the numbers of a new volume with the requested scheme. Errors: usage, naming the wish
+/// that cannot be fulfilled.
 Result<Choice> choose_volume(const Wishes& wishes);
 
-/// What differs between the schemes that share an engine (s3oram, mirror); `random` must outlive
-/// it. Null for ring, whose engine is its own.
+/// Makes the part that differs between the schemes that share an engine (s3oram, mirror); `random`
+/// must outlive it. Null for ring, which has its own engine.
 std::unique_ptr<ClientScheme> client_scheme(const VolumeParams& params, const Seed& sealing_key,
                                             Random& random);
 

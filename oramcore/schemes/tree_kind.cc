@@ -1,4 +1,4 @@
-// The tables and the engine of oramcore/client.
+// Connects volumes of s3oram and mirror to the tables and the engine of oramcore/client.
 #include "oramcore/schemes/tree_kind.h"
 
 #include "oramcore/client/engine.h"
@@ -47,7 +47,7 @@ class RebuiltTree final : public RebuiltState {
   const unsigned evict_every_;
 };
 
-/// Returns nothing if vault.db does not exist or is damaged.
+/// Returns the state in vault.db; std::nullopt if vault.db does not exist or is damaged.
 Result<std::optional<FormerState>> former_state(const ClientVolume& volume, Disk& disk) {
   std::error_code error;
   if (!std::filesystem::exists(volume.database(), error)) return std::nullopt;
@@ -85,7 +85,7 @@ std::vector<std::string> TreeKind::tables() const {
 }
 
 std::unique_ptr<StateReport> TreeKind::check(Database& database, const VolumeParams& params) const {
-  // If one cannot be made, that shows when it is read.
+  // If a table cannot be made, that shows when it is read.
   static_cast<void>(ClientState::make_missing_tables(database));
   StateCheck check = read_state(database, params);
   check_further(check, params);

@@ -1,4 +1,4 @@
-// s3oram and mirror, which have one engine, where a volume is made, opened, checked and rebuilt.
+// How volumes of s3oram and mirror, which share one engine, are made, opened, checked and rebuilt.
 #pragma once
 
 #include "oramcore/client/volume_kind.h"

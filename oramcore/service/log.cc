@@ -1,4 +1,4 @@
-// Chooses the log's format: for a terminal, or for the journal.
+// Chooses the log's format, for a terminal or for the journal.
 #include "oramcore/service/log.h"
 
 #include <spdlog/pattern_formatter.h>
@@ -14,7 +14,7 @@
 namespace s3oram {
 namespace {
 
-/// Formats a message's priority as syslog numbers them.
+/// Formats a message's priority with the numbers of syslog.
 class Priority final : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&,

@@ -1,4 +1,4 @@
-// Tells the service manager that started this program what it is doing.
+// Tells the service manager that started this program what the program is doing.
 #include "oramcore/service/manager.h"
 
 #include <spdlog/spdlog.h>
@@ -34,7 +34,7 @@ Watchdog::Watchdog(boost::asio::any_io_executor executor, ServiceManager& manage
 
 void Watchdog::go_on() {
   manager_.alive();
-  constexpr int kTimes = 3;  // in each of the manager's intervals, so that one may come late
+  constexpr int kTimes = 3;  // per interval of the manager, so that one may be late
   timer_.expires_after(*manager_.patience() / kTimes);
   timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error) go_on();

@@ -1,5 +1,5 @@
-// The service manager that started this program, reached by sd_notify(3). Without one
-// (NOTIFY_SOCKET is not set) every call does nothing.
+// The service manager that started this program, reached with sd_notify(3). If there is none
+// (NOTIFY_SOCKET is not set), no call has an effect.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -10,19 +10,20 @@
 
 namespace s3oram {
 
-/// Not thread-safe. A notification that fails is logged and the program goes on; the manager then
-/// does what the unit file says.
+/// Not thread-safe. If a notification fails, this is logged and the program goes on; the manager
+/// then does what the unit file says.
 class ServiceManager {
  public:
-  enum class Whose { ours, another };  // another: the process that started this one has it
+  enum class Whose { ours, another };  // another: that of the process that started this one
   explicit ServiceManager(Whose whose = Whose::ours);
 
-  /// Reports that the program serves; `doing` says what, in a few words.
+  /// Reports that the program is ready; `doing` says what it does, in a few words.
   void ready(const std::string& doing);
   void stopping();
   void alive();
 
-  /// The longest time that the manager allows between calls of alive(), if it watches at all.
+  /// Returns the longest time that the manager allows between calls of alive(); std::nullopt if it
+  /// does not watch.
   std::optional<std::chrono::microseconds> patience() const { return patience_; }
 
  private:
@@ -32,9 +33,9 @@ class ServiceManager {
   std::optional<std::chrono::microseconds> patience_;
 };
 
-/// Tells the manager, for as long as this lives, that an executor still runs. To be made and
-/// destroyed on that executor, or while it does not run. Does nothing if the manager does not
-/// watch.
+/// Tells the manager, for as long as this object lives, that an executor is still running. Must be
+/// created and destroyed on that executor, or while it does not run. Does nothing if the manager
+/// does not watch.
 class Watchdog {
  public:
   Watchdog(boost::asio::any_io_executor executor, ServiceManager& manager);

@@ -1,4 +1,5 @@
-// Decodes single bytes by Gao's algorithm, and vectors by as many of their bytes as it takes.
+// Decodes single bytes with Gao's algorithm, and vectors by decoding as many of their bytes as
+// necessary.
 #include "oramcore/sharing/decoder.h"
 
 #include <NTL/GF2EX.h>
@@ -17,13 +18,13 @@ NTL::Vec<NTL::GF2E> elements(ByteSpan bytes) {
   return all;
 }
 
-/// Returns the polynomial of degree below `enough` that has the most of these values, if at most
-/// (values - enough) / 2 of them are others. One step of the extended Euclidean algorithm after the
-/// other divides the error locator out of the interpolation polynomial.
+/// Returns the polynomial of degree below `enough` that takes the most of these values, if it
+/// differs from at most (values - enough) / 2 of them. Steps of the extended Euclidean algorithm
+/// divide the error locator out of the interpolation polynomial.
 std::optional<NTL::GF2EX> nearest(long enough, const NTL::Vec<NTL::GF2E>& at,
                                   const NTL::Vec<NTL::GF2E>& values) {
   NTL::GF2EX before = NTL::BuildFromRoots(at), now = NTL::interpolate(at, values);
-  NTL::GF2EX factor_before, factor(1);  // of the interpolation polynomial, in `before` and `now`
+  NTL::GF2EX factor_before, factor(1);  // factors of the first `now` in `before` and `now`
   while (2 * NTL::deg(now) >= at.length() + enough) {
     NTL::GF2EX quotient, rest;
     NTL::DivRem(quotient, rest, before, now);
@@ -36,7 +37,7 @@ std::optional<NTL::GF2EX> nearest(long enough, const NTL::Vec<NTL::GF2E>& at,
   return found;
 }
 
-/// Returns the first place in which the shares that `chosen` names do not fit together.
+/// Returns the first place in which the shares listed in `chosen` do not fit together.
 std::optional<std::size_t> first_misfit(std::size_t enough, ByteSpan points,
                                         std::span<const ByteSpan> shares,
                                         const std::vector<std::size_t>& chosen) {
@@ -77,8 +78,8 @@ std::optional<std::vector<std::size_t>> wrong_shares(std::size_t enough, ByteSpa
                                                      std::size_t most) {
   std::vector<std::size_t> wrong, chosen;
   for (std::size_t i = 0; i < shares.size(); ++i) chosen.push_back(i);
-  // Each place shows some that are wrong there. Those are left out: then as many fewer are wrong,
-  // and so few are still enough.
+  // Each place shows some shares that are wrong there. These are left out; the number of wrong
+  // shares falls by as many, so the remaining shares are still enough.
   while (const auto place = first_misfit(enough, points, shares, chosen)) {
     Bytes at, values;
     for (const std::size_t i : chosen) {

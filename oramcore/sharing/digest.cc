@@ -1,4 +1,4 @@
-// Folds a share into its digest, by two inner products for each half.
+// Reduces a share to its digest, with two inner products for each half.
 #include "oramcore/sharing/digest.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace s3oram {
 namespace {
 
-// A share is folded twice: its rows into one row, and that row's parts into half a digest.
+// A share is reduced in two steps: its rows to one row, and the parts of that row to half a digest.
 constexpr std::size_t kRow = 1024, kPart = ShareDigest::kSize / 2;
 
 Bytes coefficients(const Seed& seed, std::uint64_t number, std::size_t count) {

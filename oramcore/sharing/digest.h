@@ -1,7 +1,7 @@
-// Short linear functions of shares, by which the shares of long slots are compared. Digests of
-// shares on a polynomial of degree t lie on such a polynomial too, byte by byte. Digests of other
-// shares do so with a probability of at most about 2^-14, and never if the shares are wrong in one
-// place only.
+// Short linear functions of shares, used to compare the shares of long slots. Digests of shares on
+// a polynomial of degree t lie on such a polynomial too, byte by byte. Digests of other shares do
+// so with a probability of at most about 2^-14, and never if the shares are wrong in only one
+// place.
 #pragma once
 
 #include "oramcore/base/random.h"
@@ -12,7 +12,7 @@ namespace s3oram {
 class ShareDigest {
  public:
   static constexpr std::size_t kSize = 32;
-  /// Makes digests of shares of `size` bytes. The same seed makes the same digests.
+  /// Makes digests of shares of `size` bytes. The same seed gives the same digests.
   ShareDigest(const Seed& seed, std::size_t size);
   Bytes of(ByteSpan share) const;
 

@@ -1,4 +1,4 @@
-// Digests of rows, tile by tile.
+// Computes digests of rows, tile by tile.
 #include "oramcore/sharing/hop_digest.h"
 
 #include <sodium.h>

@@ -1,4 +1,4 @@
-// Lagrange coefficients, by NTL's arithmetic.
+// Computes Lagrange coefficients with NTL's arithmetic.
 #include "oramcore/sharing/ntl_field.h"
 #include "oramcore/sharing/shamir.h"
 

@@ -1,4 +1,4 @@
-// Translates between bytes and NTL's elements.
+// Converts between bytes and NTL's elements.
 #include "oramcore/sharing/ntl_field.h"
 
 namespace s3oram::ntl {

@@ -1,4 +1,4 @@
-// GF(2^8) of field/gf256.h as NTL computes with it.
+// The GF(2^8) of field/gf256.h, for computations with NTL.
 #pragma once
 
 #include <NTL/GF2E.h>
@@ -7,8 +7,8 @@
 
 namespace s3oram::ntl {
 
-/// The field. Threads may share a context, but each has its own current one: a function that
-/// computes makes this one current for its duration (NTL::GF2EPush).
+/// Returns the field. Threads may share a context, but each has its own current one: a function
+/// that computes makes this one current for its duration (NTL::GF2EPush).
 const NTL::GF2EContext& field();
 
 NTL::GF2E element(std::uint8_t byte);

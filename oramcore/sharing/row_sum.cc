@@ -1,4 +1,4 @@
-// Weighted sums of rows (row_sum.h).
+// Computes weighted sums of rows (row_sum.h).
 #include "oramcore/sharing/row_sum.h"
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// Sums of rows, each times an element of GF(2^128), word by word: where the factors are secret, a
-// sum vouches for every row, and it is one row long.
+// Sums of rows, each multiplied by an element of GF(2^128), word by word. If the factors are
+// secret, such a sum vouches for every row, although it is only one row long.
 #pragma once
 
 #include <vector>
@@ -11,10 +11,10 @@ namespace s3oram {
 
 class RowSum {
  public:
-  /// Of rows of `width` bytes, the last word padded with zeros.
+  /// For rows of `width` bytes, with the last word padded with zeros.
   explicit RowSum(std::size_t width);
   void add(const gf128::Element& factor, const std::uint8_t* row);
-  /// The sum so far: size() bytes.
+  /// Returns the sum so far, of size() bytes.
   Bytes bytes() const;
   static std::size_t size(std::size_t width) { return (width + 15) / 16 * 16; }
 

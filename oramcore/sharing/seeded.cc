@@ -1,4 +1,4 @@
-// Expands seeds, and completes shares of which some are expanded from seeds.
+// Expands seeds, and completes shares some of which are expanded from seeds.
 #include "oramcore/sharing/seeded.h"
 
 #include <cassert>

@@ -1,4 +1,4 @@
-// Creates shares, and recovers secrets from them, by the field's inner product.
+// Creates shares, and recovers secrets from them, with the field's inner product.
 #include "oramcore/sharing/shamir.h"
 
 #include <sodium.h>
@@ -16,7 +16,7 @@ namespace {
 /// Random coefficients drawn at a time: few enough to stay in L1 until all shares have used them.
 constexpr std::size_t kDraw = 8192;
 
-/// A Party counts servers in 8 bits: a loop over 255 of them would not end.
+/// A Party counts servers in 8 bits, so a loop over 255 of them would not end.
 constexpr unsigned kMostServers = 254;
 
 }  // namespace
@@ -36,7 +36,7 @@ void create_shares(const Scheme& scheme, ByteSpan secret, Random& random,
                    std::span<const MutableByteSpan> shares) {
   assert(scheme.check() && shares.size() == scheme.servers);
   const std::size_t degree = scheme.threshold;
-  // Each byte has a polynomial, with the secret at 0 and random coefficients.
+  // Each byte has its own polynomial, with the secret at 0 and random coefficients.
   std::array<std::uint8_t, kDraw> drawn;
   const std::size_t piece = kDraw / degree;
   std::vector<const std::uint8_t*> rows(degree);
@@ -104,7 +104,7 @@ Bytes recover_at(std::uint8_t at, ByteSpan points, std::span<const ByteSpan> sha
 
 Bytes unit_vector(std::size_t length, std::size_t index) {
   Bytes unit(length);
-  // By arithmetic, not by address: the index is the secret of the access.
+  // Uses arithmetic, not addresses, because the index is the secret of the access.
   for (std::size_t i = 0; i < length; ++i) unit[i] = static_cast<std::uint8_t>(i == index);
   return unit;
 }

@@ -1,4 +1,4 @@
-// Adds to an error of a damaged vault the command that helps.
+// Adds the command that helps to an error about a damaged vault.
 #include "oramcore/vault/advice.h"
 
 #include <system_error>

@@ -1,4 +1,4 @@
-// Advice for errors of damaged vault files.
+// Advice for errors about damaged vault files.
 #pragma once
 
 #include <filesystem>
@@ -10,9 +10,9 @@
 
 namespace s3oram {
 
-/// Returns an error of vault.json or vault.key, with advice added if it is damaged_vault.
+/// Returns the error about vault.json or vault.key, with advice added if it is damaged_vault.
 Error advise_on_keys(Error error, const std::filesystem::path& vault);
-/// Returns an error of vault.db, with advice added if it is damaged_vault.
+/// Returns the error about vault.db, with advice added if it is damaged_vault.
 Error advise_on_database(Error error, const std::filesystem::path& vault);
 
 /// Returns what to do when the store of a local vault's server is gone.

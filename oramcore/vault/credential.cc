@@ -1,5 +1,5 @@
-// Reads the secrets that open a vault. They are read late, so that nobody is asked in vain; only
-// root reads them early (EarlySecret).
+// Reads the secrets that open a vault. They are read late, so that users are not asked for nothing;
+// only root reads them early (EarlySecret).
 #include "oramcore/vault/credential.h"
 
 #include <sodium.h>

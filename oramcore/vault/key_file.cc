@@ -65,7 +65,7 @@ class SlotReader {
   ByteSpan content_;
 };
 
-// Returns the number that ends the magic's line.
+// Returns the number at the end of the first line.
 std::int64_t format_of(ByteSpan content) {
   std::int64_t format = 0;
   for (const std::uint8_t digit : content.subspan(kAnyMagic.size())) {
@@ -85,11 +85,11 @@ Result<KeySlot> read_slot(SlotReader& reader, const std::filesystem::path& path)
   const KdfLimits limits{reader.number(), reader.number()};
   slot.box = reader.bytes(kSealedKey);
   if (slot.number == 0 || kind > static_cast<std::uint8_t>(KeyWrap::Kind::key_file))
-    return fail(Errc::damaged_vault, "{}: slot {} is of the unknown kind {}", path.string(),
+    return fail(Errc::damaged_vault, "{}: slot {} has the unknown kind {}", path.string(),
                 slot.number, kind);
   if (slot.wrap.kind == KeyWrap::Kind::passphrase) {
     if (!limits.possible())
-      return fail(Errc::damaged_vault, "{}: slot {} asks for impossible work", path.string(),
+      return fail(Errc::damaged_vault, "{}: slot {} has impossible limits", path.string(),
                   slot.number);
     slot.wrap.limits = limits;
   }
@@ -97,7 +97,8 @@ Result<KeySlot> read_slot(SlotReader& reader, const std::filesystem::path& path)
   return slot;
 }
 
-// Says which kind of credential the vault wants, if it has no slot of the kind given.
+// Returns an error that names the kind of credential that the vault needs, because it has no slot
+// of the given kind.
 tl::unexpected<Error> wrong_kind(const KeyFile& file) {
   const auto has = [&](KeyWrap::Kind kind) {
     return std::any_of(file.slots.begin(), file.slots.end(),
@@ -120,7 +121,7 @@ OpenedSlot::~OpenedSlot() { sodium_memzero(master.data(), master.size()); }
 
 Bytes to_bytes(const KeyFile& file) {
   Bytes bytes;
-  // Enough for all, so that growing leaves no copies of keys behind.
+  // Large enough for everything, so that no growing leaves copies of keys behind.
   bytes.reserve(kHeader + kMostSlots * kSlot + 2 * kClientKey + kCheck);
   append(bytes, as_bytes(kMagic));
   bytes.push_back(static_cast<std::uint8_t>(file.slots.size()));
@@ -163,7 +164,7 @@ Result<KeyFile> parse_key_file(ByteSpan content, const std::filesystem::path& pa
   const std::size_t client_keys = counts < 2 ? 0 : reader.byte();
   if (slots == 0 || slots > kMostSlots || client_keys > 2 ||
       content.size() != kHeader + slots * kSlot + client_keys * kClientKey)
-    return fail(Errc::damaged_vault, "{}: damaged (of the wrong size)", path.string());
+    return fail(Errc::damaged_vault, "{}: damaged (it has the wrong size)", path.string());
   KeyFile file;
   for (std::size_t i = 0; i < slots; ++i) {
     S3O_ASSIGN(auto slot, read_slot(reader, path));
@@ -172,7 +173,7 @@ Result<KeyFile> parse_key_file(ByteSpan content, const std::filesystem::path& pa
   for (std::size_t i = 0; i < client_keys; ++i) {
     const std::uint8_t use = reader.byte();
     if (use != kInUse && use != kNext)
-      return fail(Errc::damaged_vault, "{}: a client key of unknown use", path.string());
+      return fail(Errc::damaged_vault, "{}: a client key with an unknown use", path.string());
     (use == kInUse ? file.client_key : file.next_client_key) = reader.bytes(kSealedKey);
   }
   return file;
@@ -224,7 +225,7 @@ Result<Seed> open_client_key(const Seed& master, ByteSpan sealed) {
   Seed key = derive_secret(master, 3);
   const auto secret = open_key(sealed, key);
   if (!secret)
-    return fail(Errc::damaged_vault, "vault.key: the client's key is not that of this vault");
+    return fail(Errc::damaged_vault, "vault.key: the client's key does not belong to this vault");
   return *secret;
 }
 

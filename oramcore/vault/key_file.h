@@ -1,6 +1,6 @@
-// vault.key: the master key in slots, each opened by a credential of its own, and this client's
-// keys towards the servers, sealed under the master key. It is one file, only ever replaced as a
-// whole, so that its parts always belong together.
+// vault.key: the master key in slots, each opened by its own credential, and this client's keys for
+// the servers, sealed under the master key. It is a single file, and always replaced as a whole, so
+// that its parts belong together.
 //
 //   "s3oramfs keys 1\n" (16) | slots (1) | client keys (1)
 //   each slot        number (1) | kind (1) | salt (16) | passes (8) | memory (8) | box (72)
@@ -8,11 +8,12 @@
 //   check (16)
 //
 // Numbers are little-endian. Kinds: 0 plain, 1 passphrase, 2 key file. A box is that of key_wrap.h;
-// zeros follow a plain one. Uses: 1 the key in use, 2 the next one. Without a use 1, the key in use
-// is derived from the master key. The check is BLAKE2b over everything before it, and tells a
-// damaged file from a wrong passphrase.
+// a plain one is padded with zeros. Uses: 1 the key in use, 2 the next one. If no key has use 1,
+// the key in use is derived from the master key. The check is BLAKE2b over everything before it,
+// and distinguishes a damaged file from a wrong passphrase.
 //
-// Before there were slots, the file held one box and its check, and vault.json (format 2) the wrap.
+// Before there were slots, the file held one box and its check, and vault.json (format 2) held the
+// wrap.
 #pragma once
 
 #include <filesystem>
@@ -24,19 +25,18 @@
 namespace s3oram {
 
 struct KeySlot {
-  unsigned number = 0;  // from 1; names the slot for as long as it exists
+  unsigned number = 0;  // counted from 1; identifies the slot for as long as it exists
   KeyWrap wrap;
   Bytes box;
 };
 
 inline constexpr std::size_t kMostSlots = 16;
 
-/// The content of vault.key. The destructor wipes the boxes, of which a plain one is the key
-/// itself.
+/// The content of vault.key. The destructor wipes the boxes, because a plain box is the key itself.
 struct KeyFile {
   std::vector<KeySlot> slots;
-  Bytes client_key;       // sealed; empty: derived from the master key
-  Bytes next_client_key;  // sealed; empty: none is waiting
+  Bytes client_key;       // sealed; derived from the master key if empty
+  Bytes next_client_key;  // sealed; empty if none is waiting
 
   KeyFile() = default;
   KeyFile(KeyFile&&) = default;
@@ -46,16 +46,16 @@ struct KeyFile {
 
 Bytes to_bytes(const KeyFile& file);
 
-/// Whether the content is in this format, and not in the one before slots.
+/// Returns whether the content is in this format, and not in the one before slots.
 bool has_slots(ByteSpan content);
-/// Reads the format with slots. `path` is for messages only. Errors: damaged_vault, unsupported (a
+/// Reads the format with slots. `path` is only for messages. Errors: damaged_vault, unsupported (a
 /// newer format).
 Result<KeyFile> parse_key_file(ByteSpan content, const std::filesystem::path& path);
 /// Reads the format before slots. Errors: damaged_vault.
 Result<KeyFile> parse_old_key_file(ByteSpan content, const KeyWrap& wrap,
                                    const std::filesystem::path& path);
-/// Reads either format. `wrap` is what a vault.json of the format before slots holds. That file may
-/// be older than vault.key, if the first change of a credential was cut short.
+/// Reads either format. `wrap` comes from a vault.json in the format before slots. That file may be
+/// older than vault.key, if the first change of a credential was interrupted.
 Result<KeyFile> parse_keys(ByteSpan content, const std::optional<KeyWrap>& wrap,
                            const std::filesystem::path& path);
 
@@ -65,12 +65,12 @@ struct OpenedSlot {
   ~OpenedSlot();
 };
 /// Opens the first slot that `credential` can open. Errors: wrong_passphrase (also if another kind
-/// of credential is needed: the message says which); the key file cannot be read, not enough
-/// memory.
+/// of credential is needed, which the message names), failed (the key file cannot be read, or there
+/// is not enough memory).
 Result<OpenedSlot> open_slot(const KeyFile& file, const Credential& credential);
 
-/// Seals a client's secret key under the master key, and opens it. Errors: damaged_vault, usage
-/// (there is none).
+/// Seal a client's secret key under the master key, and open it. Errors: damaged_vault, usage
+/// (there is no such key).
 Bytes seal_client_key(const Seed& master, const Seed& secret, Random& random);
 Result<Seed> open_client_key(const Seed& master, ByteSpan sealed);
 
@@ -78,7 +78,7 @@ Result<Seed> open_client_key(const Seed& master, ByteSpan sealed);
 Result<Seed> client_secret(const KeyFile& file, const Seed& master);
 
 /// Derives a secret from the master key by its number: 1 seals blocks, 2 is the client's first key,
-/// 3 seals its later ones, 4 seals the pages of vault.db.
+/// 3 seals its later keys, 4 seals the pages of vault.db.
 Seed derive_secret(const Seed& master, std::uint64_t number);
 
 }  // namespace s3oram

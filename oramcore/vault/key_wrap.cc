@@ -1,4 +1,4 @@
-// Makes and opens boxes, by libsodium.
+// Makes and opens boxes, with libsodium.
 #include "oramcore/vault/key_wrap.h"
 
 #include <sodium.h>
@@ -27,7 +27,7 @@ void hash(ByteSpan content, MutableByteSpan out) {
 Result<Seed> wrapping_key(const KeyWrap& wrap, const Credential& credential) {
   Seed key;
   if (wrap.kind == KeyWrap::Kind::passphrase) {
-    // In a control group the kernel would end this process instead of refusing the memory.
+    // In a control group, the kernel would kill this process instead of refusing the memory.
     if (const MemoryRoom room = memory_room(); room.left < wrap.limits.memory)
       return fail(Errc::failed,
                   "not enough memory: the passphrase needs {} MiB, and {} are left of {}",

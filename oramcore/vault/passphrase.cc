@@ -1,4 +1,4 @@
-// Reads passphrases from files, programs and the terminal, and wipes what they were read into.
+// Reads passphrases from files, programs and the terminal, and wipes the buffers that held them.
 #include "oramcore/vault/passphrase.h"
 
 #include <fcntl.h>
@@ -31,8 +31,9 @@ namespace fs = std::filesystem;
 constexpr std::size_t kLongest = 1024;
 constexpr std::size_t kMostOutput = 1 << 16;
 
-// The terminal of the session with its echo off, until this is destroyed. Meanwhile keys send no
-// signals, and signals that end programs wait: one would leave the terminal without echo.
+// The terminal of the session, with its echo off until this object is destroyed. Meanwhile keys
+// send no signals, and signals that would end the program are delayed, because they would leave the
+// terminal without echo.
 class QuietTerminal {
  public:
   QuietTerminal() : terminal_(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)) {
@@ -51,12 +52,12 @@ class QuietTerminal {
       return;
     termios quiet = former_;
     quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO | ISIG);
-    quiet.c_cc[VEOL] = quiet.c_cc[VINTR];  // hands the line over at once
+    quiet.c_cc[VEOL] = quiet.c_cc[VINTR];  // ends the line immediately
     quiet_ = ::tcsetattr(terminal_.get(), TCSAFLUSH, &quiet) == 0;
   }
   ~QuietTerminal() {
     if (quiet_) ::tcsetattr(terminal_.get(), TCSAFLUSH, &former_);
-    ::pthread_sigmask(SIG_SETMASK, &former_mask_, nullptr);  // a signal that waited ends us now
+    ::pthread_sigmask(SIG_SETMASK, &former_mask_, nullptr);  // a delayed signal ends us now
   }
   bool usable() const { return quiet_; }
 
@@ -90,14 +91,14 @@ Result<std::string> ask(const std::string& prompt, const std::string& without_te
   QuietTerminal terminal;
   if (!terminal.usable()) return fail(Errc::usage, "{}", without_terminal);
   std::string line;
-  line.reserve(kLongest);  // so that growing leaves no copies behind
+  line.reserve(kLongest);  // so that no growing leaves copies behind
   const bool read = terminal.say(prompt) && terminal.read_line(line) && terminal.say("\n");
   if (read) return line;
   sodium_memzero(line.data(), line.size());
   return fail(Errc::usage, "no passphrase was typed");
 }
 
-// Returns the first line of what `source` gave, without its end. Wipes the content.
+// Returns the first line of `content`, without its end. Wipes the content.
 Result<std::string> first_line(MutableByteSpan content, const std::string& source) {
   const auto end = std::find_if(content.begin(), content.end(),
                                 [](std::uint8_t c) { return c == '\n' || c == '\r'; });
@@ -115,7 +116,8 @@ Result<std::string> from_file(const fs::path& path) {
   return first_line(content, path.string());
 }
 
-// Runs the command and takes the first line that it writes. It shares our input and standard error.
+// Runs the command and returns the first line of its output. The command shares our input and
+// standard error.
 Result<std::string> from_program(const std::string& command) {
   S3O_ASSIGN(auto end, run_program({"/bin/sh", "-c", command}, STDOUT_FILENO, kMostOutput));
   const std::string source = fmt::format("the passphrase program `{}`", command);
@@ -152,10 +154,10 @@ Result<std::string> read_passphrase(const PassphraseSource& source, const std::s
   if (source.given()) return from_source(source);
   if (const fs::path credential = manager_passphrase(); !credential.empty())
     return from_file(credential);
-  return not_empty(ask(prompt,
-                       "there is no terminal to ask for the passphrase on: give --passfile FILE, "
-                       "--passprog COMMAND or --keyfile FILE (behind mount's -o: passfile=FILE and "
-                       "so on; see: man s3oramfs)"));
+  return not_empty(ask(
+      prompt,
+      "there is no terminal to ask for the passphrase on: give --passfile FILE, --passprog COMMAND "
+      "or --keyfile FILE (after mount's -o: passfile=FILE and so on; see: man s3oramfs)"));
 }
 
 Result<std::string> read_new_passphrase(const PassphraseSource& source) {

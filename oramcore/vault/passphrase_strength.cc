@@ -8,11 +8,11 @@
 namespace s3oram {
 namespace {
 
-/// Some hundred processors that try one passphrase in 0.7 s each need decades for so many bits.
+/// With this many bits, some hundred processors that try one passphrase in 0.7 s each need decades.
 constexpr double kStrong = 50;
-constexpr double kForeseen = 1;  // bits of a letter that the ones before it let expect
+constexpr double kForeseen = 1;  // bits of a letter that can be expected from those before it
 
-/// What guesses begin with, in small letters; digits and signs are often put behind them.
+/// The first guesses, in lower case; digits and punctuation are often appended to them.
 constexpr std::array<std::string_view, 48> kCommonest = {"",
                                                          "password",
                                                          "passphrase",
@@ -75,7 +75,7 @@ bool is_common(std::string_view text) {
   });
 }
 
-/// Bits of a letter that is chosen at random among all of the kinds that occur.
+/// Returns the bits of a letter that is chosen at random among all kinds of letters that occur.
 double bits_of_a_letter(std::string_view text) {
   constexpr double kSigns = 33, kForeign = 100;
   const auto any = [&](auto is) { return std::ranges::any_of(text, is) ? 1.0 : 0.0; };
@@ -87,8 +87,8 @@ double bits_of_a_letter(std::string_view text) {
   return std::log2(std::max(kinds, 2.0));
 }
 
-/// Whether the letter at `i` repeats the one before, is next to it (abc, 321), or follows it as
-/// earlier in the text.
+/// Returns whether the letter at `i` repeats the one before it, is next to it in the alphabet (abc,
+/// 321), or follows it as earlier in the text.
 bool is_foreseen(std::string_view text, std::size_t i) {
   if (i == 0) return false;
   if (std::abs(text[i] - text[i - 1]) <= 1) return true;
@@ -110,8 +110,7 @@ std::string weakness_of(std::string_view passphrase) {
     return std::string("this passphrase is among the first that are tried: ") + advice;
   if (bits(passphrase) < kStrong)
     return std::string(
-               "somebody who has the vault may find this passphrase by trying: a longer one "
-               "takes longer; ") +
+               "someone who has the vault may guess this passphrase: a longer one takes longer; ") +
            advice;
   return {};
 }

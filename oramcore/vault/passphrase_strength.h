@@ -1,4 +1,4 @@
-// A hint at passphrases that somebody who has the vault may guess.
+// Warns about passphrases that someone who has the vault may guess.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace s3oram {
 
-/// Returns why `passphrase` may be guessed, as a sentence to show, which holds nothing of it; empty
-/// if it seems strong. It is an estimate: it knows the commonest passphrases, repetitions and
-/// sequences, and takes all else for chosen at random.
+/// Returns why `passphrase` may be guessed, as a sentence for the user that contains no part of it;
+/// empty if it seems strong. This is an estimate: it recognises the most common passphrases,
+/// repetitions and sequences, and assumes that everything else was chosen at random.
 std::string weakness_of(std::string_view passphrase);
 
 }  // namespace s3oram

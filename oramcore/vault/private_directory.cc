@@ -1,4 +1,4 @@
-// Makes directories of a vault.
+// Makes the directories of a vault.
 #include "oramcore/vault/private_directory.h"
 
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-// Directories that nobody but the vault's owner may look into.
+// Directories that nobody except the vault's owner may look into.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace s3oram {
 
-/// Makes a directory with mode 0700. Succeeds if it exists. Errors name it.
+/// Makes a directory with mode 0700. Succeeds if it exists. Errors contain its name.
 Status make_private_directory(const std::filesystem::path& path);
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// Writes texts in lines that can be typed, and reads them again.
+// Writes a text in lines that can be typed, and reads them again.
 #include "oramcore/vault/recovery_sheet.h"
 
 #include <fmt/ranges.h>
@@ -33,7 +33,7 @@ std::string in_letters(ByteSpan bytes) {
   return text;
 }
 
-/// std::nullopt if a letter is none of ours.
+/// Decodes letters; std::nullopt if one does not belong to the alphabet.
 std::optional<Bytes> from_letters(std::string_view text) {
   Bytes bytes;
   unsigned held = 0, bits = 0;
@@ -143,7 +143,7 @@ bool is_sheet(const std::string& text) { return !parse_lines(text).empty(); }
 Result<std::string> read_sheet(const std::string& text, const std::filesystem::path& path) {
   std::map<unsigned, std::string> found;
   std::set<unsigned> mistyped, missing;
-  // A mistyped line may have a mistyped number: a sound one says how many there are.
+  // The number in a mistyped line may be wrong, so only a sound line says how many lines there are.
   unsigned of = 0;
   for (const TypedLine& line : parse_lines(text)) {
     if (line.letters.empty()) {
@@ -152,7 +152,7 @@ Result<std::string> read_sheet(const std::string& text, const std::filesystem::p
     }
     const auto [former, fresh] = found.emplace(line.number, line.letters);
     if ((of != 0 && of != line.of) || (!fresh && former->second != line.letters))
-      return fail(Errc::damaged_vault, "{}: line {} is of another sheet", path.string(),
+      return fail(Errc::damaged_vault, "{}: line {} belongs to another sheet", path.string(),
                   line.number);
     of = line.of;
   }
@@ -169,7 +169,7 @@ Result<std::string> read_sheet(const std::string& text, const std::filesystem::p
   const bool whole = content.size() >= kDigest;
   const std::string out(content.begin(), content.end() - (whole ? kDigest : 0));
   if (whole && std::equal(content.end() - kDigest, content.end(), digest(out).begin())) return out;
-  return fail(Errc::damaged_vault, "{}: its lines are of more than one sheet", path.string());
+  return fail(Errc::damaged_vault, "{}: its lines belong to more than one sheet", path.string());
 }
 
 }  // namespace s3oram

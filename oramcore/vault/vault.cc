@@ -33,16 +33,17 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLargestConfig = 1 << 20;
 constexpr std::size_t kLargestKey = 4096;
-constexpr std::chrono::seconds kUnmounted{20}, kKilled{1};  // how long they may take to leave
+constexpr std::chrono::seconds kUnmounted{20}, kKilled{1};  // the time to release the lock
 constexpr std::chrono::milliseconds kPoll{20};
 
 fs::path config_file(const fs::path& directory) { return directory / "vault.json"; }
 fs::path key_file(const fs::path& directory) { return directory / "vault.key"; }
 fs::path lock_file(const fs::path& directory) { return directory / "lock"; }
 
-/// Opens the lock file; a descriptor below 0, with errno, if that fails. It is closed on exec: a
-/// server started from here must not hold the vault after we are gone. Root may lock another user's
-/// vault, so no link is followed, and a file that is made here is given to the vault's owner.
+/// Opens the lock file; returns a descriptor below 0, with errno set, if that fails. It is closed
+/// on exec, because a server started from here must not hold the vault after we have ended. Root
+/// may lock another user's vault, so links are not followed, and a new file is given to the vault's
+/// owner.
 Descriptor open_lock(const fs::path& directory) {
   constexpr int kHow = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   const Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -78,7 +79,7 @@ Status make_directory(const fs::path& path) {
 }
 
 bool was_vault(const fs::path& directory) {
-  std::error_code error;  // on an error it is not known to be a vault
+  std::error_code error;  // after an error it is not known to be a vault
   const auto has = [&](const fs::path& file) { return fs::is_regular_file(file, error); };
   return has(lock_file(directory)) && has(directory / "vault.db");
 }
@@ -105,15 +106,15 @@ Status write_first_key(const fs::path& directory, const Credential& credential,
   return written;
 }
 
-/// `wrap` is that of a vault from before there were slots.
+/// Reads vault.key. `wrap` is that of a vault from before there were slots.
 Result<KeyFile> read_key_file(const fs::path& path, const std::optional<KeyWrap>& wrap) {
   struct stat stat {};
   if (::stat(path.c_str(), &stat) != 0)
     return fail(Errc::damaged_vault, "{}: {}", path.string(), std::strerror(errno));
   if ((stat.st_mode & 077) != 0)
     return fail(Errc::failed,
-                "{}: others may read or change it (mode {:04o}): if that is not how the key got "
-                "known, run: chmod 600 {}",
+                "{}: others may read or change it (mode {:04o}); if no one has used that, run: "
+                "chmod 600 {}",
                 path.string(), stat.st_mode & 07777, shell_word(path));
   S3O_ASSIGN(auto content, read_small_file(path, kLargestKey, FileKinds::regular));
   auto keys = parse_keys(content, wrap, path);
@@ -132,7 +133,7 @@ VaultKeys::~VaultKeys() {
 Result<Vault> Vault::create(const fs::path& directory, const VaultConfig& config,
                             const Credential& credential, Random& random, const KdfLimits& limits) {
   if (config.servers.size() != config.params.scheme.servers)
-    return fail(Errc::usage, "{} servers are named, and {} are needed", config.servers.size(),
+    return fail(Errc::usage, "{} servers are given, but {} are needed", config.servers.size(),
                 config.params.scheme.servers);
   S3O_TRY(check_params(config.params));
   Vault vault;
@@ -165,14 +166,14 @@ Status Vault::set_directory(const fs::path& directory) {
 
 Status Vault::require_ready() const {
   if (config_.ready) return {};
-  return fail(Errc::failed, "{}: not finished: run the same 's3oramfs init' again first",
+  return fail(Errc::failed, "{}: not finished; first run the same 's3oramfs init' again",
               directory_.string());
 }
 
 Result<std::string> Vault::recovery() const {
   if (config_.local || (config_.source && config_.source->volume.local))
     return fail(Errc::usage,
-                "{}: {} in the vault itself: copy the whole vault while it is not mounted",
+                "{}: {} in the vault itself; copy the whole vault while it is not mounted",
                 directory_.string(),
                 config_.local ? "its servers are"
                               : "it is moving to its servers, and blocks that have not moved are");
@@ -197,7 +198,7 @@ Result<Vault::Recovered> Vault::recover(const fs::path& directory, const std::st
       return Recovered{std::move(*begun)};
     if (!has_database)
       return fail(Errc::exists,
-                  "{}: a restore was begun there from another file than {}: go on with it by "
+                  "{}: a restore was begun there from another file than {}; continue it with "
                   "'s3oramfs restore {}', or remove that directory to start over",
                   directory.string(), source.string(), shell_word(directory));
   }
@@ -238,19 +239,19 @@ Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultC
   if (!described) return fail(described.error());
   if (*described && vault.config_.volume != config.volume)
     return fail(Errc::exists,
-                "{}: is another vault, and is not overwritten (if only its vault.json has changed, "
+                "{} is another vault, and is not overwritten (if only its vault.json has changed, "
                 "move that away, and run this again)",
                 directory.string());
-  if (*described)  // or somebody edited it
+  if (*described)  // or it was edited
     *described = difference(vault.config_.params, config.params).empty();
   if (!*described) vault.old_wrap_ = old_wrap;
   S3O_ASSIGN(const auto keyed, is_sound(key_path, vault.check_key()));
   if (*described && keyed)
-    return fail(Errc::exists,
-                "{}: is there, its vault.json and vault.key are sound, and nothing is overwritten "
-                "(to have one of them back all the same, move it away; if vault.db is gone: "
-                "s3oramfs restore {})",
-                directory.string(), shell_word(directory));
+    return fail(
+        Errc::exists,
+        "{} exists, and its vault.json and vault.key are sound, so nothing is overwritten (to "
+        "restore one of them anyway, move it away; if vault.db is gone: s3oramfs restore {})",
+        directory.string(), shell_word(directory));
   if (!keyed) {
     S3O_TRY(keep_damaged(key_path));
     S3O_TRY(write_durably(key_path, keys, FileOwner::of_directory));
@@ -269,7 +270,7 @@ Status Vault::require_ours(const fs::path& name) {
   if (::geteuid() != 0) return {};
   S3O_ASSIGN(auto place, VaultPlace::open(name));
   if (place.owner())
-    return fail(Errc::failed, "{}: is the vault of user {}: root does not read it",
+    return fail(Errc::failed, "{} is the vault of user {}; root does not read it",
                 place.path().string(), place.owner()->uid);
   directory_ = place.path();
   return {};
@@ -290,7 +291,7 @@ Result<Vault> Vault::find(const fs::path& directory) {
     if (why == EACCES) return system_failure(why, "{}", config.string());
     if (why == ENOENT && was_vault(vault.directory_))
       return fail(
-          advise_on_keys({Errc::damaged_vault, config.string() + ": is gone"}, vault.directory_));
+          advise_on_keys({Errc::damaged_vault, config.string() + " is gone"}, vault.directory_));
     return fail(Errc::not_a_vault, "{}: not a vault: its vault.json: {}", directory.string(),
                 std::strerror(why));
   }
@@ -314,13 +315,13 @@ Status Vault::lock() {
   const fs::path path = lock_file(directory_);
   Descriptor lock = open_lock(directory_);
   if (lock.get() < 0 && errno == EROFS)
-    return fail(Errc::failed, "{}: is on a read-only disk: copy the vault to another one",
+    return fail(Errc::failed, "{} is on a read-only disk; copy the vault to another one",
                 directory_.string());
   struct stat file {};
   if (lock.get() < 0 || ::fstat(lock.get(), &file) != 0)
     return system_failure(errno, "{}", path.string());
   if (!S_ISREG(file.st_mode))
-    return fail(Errc::damaged_vault, "{}: is no ordinary file: remove it", path.string());
+    return fail(Errc::damaged_vault, "{} is not a regular file; remove it", path.string());
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
     lock_ = std::move(lock);
     return {};

@@ -160,7 +160,8 @@ Result<VaultRecovery> read_recovery(const std::string& text, const std::filesyst
   const std::string where = path.string();
   const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object() || !object.contains(kRecovery))
-    return fail(Errc::damaged_vault, "{}: not what s3oramfs backup --keys has written", where);
+    return fail(Errc::damaged_vault, "{}: not a file that s3oramfs backup --keys has written",
+                where);
   Members members(object, where + ":");
   const auto format = members.number<std::uint64_t>(kRecovery);
   const auto covered = std::string_view(text).substr(0, text.rfind(kChecksum));
@@ -185,7 +186,7 @@ Result<VaultRecovery> read_recovery(const std::string& text, const std::filesyst
   return recovery;
 }
 
-/// The oldest that says it all.
+/// Returns the oldest format that can express everything in `file`.
 std::uint64_t format_of(const VaultFile& file) {
   if (file.config.own_key || file.config.source) return kFormat;
   if (file.config.params.security != Security::honest_but_curious) return kFormatBeforeMoves;
@@ -194,7 +195,7 @@ std::uint64_t format_of(const VaultFile& file) {
                               : kFormatBeforeSeals;
 }
 
-/// What describes a volume, whether it is the vault's or the source of a migration.
+/// Adds the members that describe a volume, whether it is the vault's or the source of a migration.
 void add_volume(nlohmann::ordered_json& object, const VaultConfig& config) {
   nlohmann::ordered_json servers = nlohmann::ordered_json::array();
   for (const ServerAddress& server : config.servers) {
@@ -207,7 +208,7 @@ void add_volume(nlohmann::ordered_json& object, const VaultConfig& config) {
   }
   object["volume"] = to_hex(config.volume);
   object["local"] = config.local;
-  // Older versions know one scheme, and do not say which.
+  // Older versions know only one scheme, and do not name it.
   if (config.params.kind() != SchemeKind::s3oram)
     object["scheme"] = name_of(kSchemes, config.params.kind());
   object["privacy"] = config.params.scheme.threshold;
@@ -225,7 +226,7 @@ void add_volume(nlohmann::ordered_json& object, const VaultConfig& config) {
   object["servers"] = std::move(servers);
 }
 
-/// Takes the members of a volume but its servers, which it returns.
+/// Takes the members of a volume, except its servers, which it returns.
 const json* take_volume(Members& members, VaultConfig& config, bool may_have_security) {
   config.volume = members.hex<16>("volume");
   config.local = members.boolean("local");
@@ -352,7 +353,7 @@ Result<VaultRecovery> parse_recovery(const std::string& text, const std::filesys
   auto recovery = read_recovery(text, path);
   if (recovery || recovery.error().code != Errc::damaged_vault) return recovery;
   return fail(Errc::damaged_vault,
-              "{}; use another copy of it, or write it again by s3oramfs backup --keys, if the "
+              "{}; use another copy of it, or write it again with s3oramfs backup --keys, if the "
               "vault is still there",
               recovery.error().message);
 }

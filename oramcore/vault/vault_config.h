@@ -7,20 +7,20 @@
 //    "security": "malicious" | "honest-but-curious",
 //    "servers": [{"address": "host:port", "key": KEY}, ...]}    (local: {} for each)
 //
-// "own_key": true says that the vault has moved to this volume, and "moving_from" from which one
-// blocks still move:
+// "own_key": true says that the vault has moved to this volume, and "moving_from" says from which
+// volume blocks still move:
 //
 //    "moving_from": {"rate": 0, "volume": HEX16, ... all but "format" and "ready" ... }
 //
-// Format 4 has neither. Format 3 says the same of a vault whose vault.db is not sealed yet and
-// whose security is honest-but-curious, and has no "security". Format 2 had one member more than
-// that, which said how vault.key was wrapped before it had slots (format 4 has it too where
-// vault.key has none):
+// Format 4 has neither. Format 3 is like format 4, but without "security"; it is for a vault whose
+// vault.db is not sealed yet, and whose security is honest-but-curious. Format 2 had one more
+// member than format 3, which said how vault.key was wrapped before it had slots (format 4 has it
+// too if vault.key has none):
 //
 //    "key": {"wrap": "passphrase", "salt": HEX16, "passes": 3, "memory": 268435456}
 //                     "key_file" and "plain" have no further members
 //
-// An unknown member is an error: it would be lost at the next write.
+// An unknown member is an error, because it would be lost at the next write.
 #pragma once
 
 #include <filesystem>
@@ -33,12 +33,12 @@ namespace s3oram {
 
 struct VaultFile {
   VaultConfig config;
-  std::optional<KeyWrap> wrap;  // of a vault.key without slots
+  std::optional<KeyWrap> wrap;  // wrap of a vault.key without slots
 };
 
 std::string to_json(const VaultFile& file);
 
-/// Reads vault.json. `path` is for messages only. Errors: unsupported (a newer format),
+/// Reads vault.json. `path` is only for messages. Errors: unsupported (a newer format),
 /// damaged_vault.
 Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::path& path);
 
@@ -52,7 +52,7 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
 struct VaultRecovery {
   VaultFile file;
   Bytes keys;              // vault.key
-  bool as_written = true;  // its checksum fits: nobody has changed it, and no disk has
+  bool as_written = true;  // its checksum matches, so it was not changed or damaged
 };
 std::string to_recovery(const VaultFile& file, ByteSpan keys);
 Result<VaultRecovery> parse_recovery(const std::string& text, const std::filesystem::path& path);

@@ -1,4 +1,5 @@
-// Makes a vault's directory so that a crash leaves nothing that the next attempt must not clear.
+// Makes a vault's directory in such a way that a crash leaves only files that the next attempt may
+// delete.
 #include "oramcore/vault/vault_draft.h"
 
 #include <fcntl.h>
@@ -19,8 +20,8 @@ namespace fs = std::filesystem;
 
 fs::path mark_file(const fs::path& directory) { return directory / "unfinished"; }
 
-/// Whether an entry belongs to an unfinished vault, including files that durable_file.h was
-/// writing, which have a longer name.
+/// Returns whether an entry belongs to an unfinished vault. This includes files that durable_file.h
+/// was writing, which have a longer name.
 bool is_of_a_draft(const fs::path& entry) {
   const std::string name = entry.filename();
   const auto was_to_be = [&](const std::string& file) {
@@ -43,7 +44,7 @@ Status remove_all(const fs::path& directory, const fs::path& but) {
 
 Status VaultDraft::check(const fs::path& directory) {
   const auto refused = [&] {
-    return fail(Errc::exists, "{}: exists already, and is not overwritten", directory.string());
+    return fail(Errc::exists, "{} exists already, and is not overwritten", directory.string());
   };
   struct stat stat {};
   if (::stat(directory.c_str(), &stat) == 0 && !S_ISDIR(stat.st_mode)) return refused();
@@ -99,7 +100,7 @@ VaultDraft::VaultDraft(VaultDraft&& other) noexcept
 
 VaultDraft::~VaultDraft() {
   if (!active_) return;
-  std::error_code ignored;  // the error that led here is the one to report
+  std::error_code ignored;  // the earlier error is the one to report
   if (made_) {
     fs::remove_all(directory_, ignored);
     return;
@@ -109,7 +110,7 @@ VaultDraft::~VaultDraft() {
 }
 
 void VaultDraft::forget_mark(const fs::path& directory) {
-  std::error_code ignored;  // beside a vault.json the mark means nothing
+  std::error_code ignored;  // beside a vault.json the mark has no effect
   fs::remove(mark_file(directory), ignored);
 }
 

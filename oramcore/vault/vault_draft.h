@@ -1,6 +1,6 @@
-// A vault's directory in the making. Unless it is kept, it ends as it was found: missing or empty.
-// It holds the file `unfinished` until there is a vault.json, by which the next attempt after a
-// crash knows that it may clear the rest away.
+// The directory of a vault that is being made. Unless it is kept, it is left as it was found:
+// missing or empty. Until there is a vault.json it contains the file `unfinished`, from which the
+// next attempt after a crash knows that it may delete the contents.
 #pragma once
 
 #include <sys/types.h>
@@ -14,19 +14,19 @@ namespace s3oram {
 
 class VaultDraft {
  public:
-  /// Checks that start() could begin: there is nothing, or an empty directory, or the rest of a
-  /// vault that was never finished. Errors: exists, usage (for root: it is somebody else's).
+  /// Checks that start() could begin: there is nothing, or an empty directory, or the remains of a
+  /// vault that was never finished. Errors: exists, usage (for root: it belongs to another user).
   static Status check(const std::filesystem::path& directory);
   /// Makes the directory if it is missing, and makes it private. Errors: exists, vault_in_use
-  /// (another process is making it), ...
+  /// (another process is making the vault), ...
   static Result<VaultDraft> start(const std::filesystem::path& directory);
   VaultDraft(VaultDraft&& other) noexcept;
   VaultDraft& operator=(VaultDraft&&) = delete;
   ~VaultDraft();
 
-  /// Keeps the directory: it is a vault from now on.
+  /// Keeps the directory, which is a vault from now on.
   void keep() { active_ = false; }
-  /// Removes the mark. To be called once there is a vault.json.
+  /// Removes the mark. Call it once there is a vault.json.
   static void forget_mark(const std::filesystem::path& directory);
 
  private:

@@ -1,5 +1,5 @@
-// Changes the credentials that open a vault, and the keys by which client and servers know each
-// other.
+// Changes the credentials that open a vault, and the keys with which client and servers
+// authenticate each other.
 #include <fcntl.h>
 #include <sodium.h>
 #include <sys/file.h>
@@ -23,7 +23,8 @@ auto find_slot(KeyFile& keys, unsigned number) {
   return std::ranges::find(keys.slots, number, &KeySlot::number);
 }
 
-/// Refuses a second slot for the same credential: changing one of the two would shut nobody out.
+/// Refuses a second slot for the same credential, because changing one of the two would not shut
+/// anyone out.
 Status check_opens_none(const KeyFile& keys, const Credential& credential,
                         const std::filesystem::path& vault, const char* advice) {
   if (keys.slots.empty()) return {};
@@ -43,8 +44,7 @@ PublicKey public_key_of(Seed& secret) {
 
 }  // namespace
 
-/// A change under way: the lock, the keys as they are, and the slot that the known credential
-/// opens.
+/// A change under way: the lock, the current keys, and the slot that the known credential opens.
 struct Vault::KeyChange {
   Descriptor lock;
   KeyFile keys;
@@ -70,7 +70,8 @@ Result<Vault::KeyChange> Vault::start_change(const Credential& known) {
   return KeyChange{std::move(lock), std::move(keys), *opened};
 }
 
-// vault.key goes first: it can be read beside a vault.json of the format before slots.
+// vault.key is written first, because it can be read beside a vault.json of the format before
+// slots.
 Status Vault::write_keys(const KeyFile& keys) {
   Bytes content = to_bytes(keys);
   Status written = write_durably(directory_ / "vault.key", content);
@@ -79,7 +80,8 @@ Status Vault::write_keys(const KeyFile& keys) {
   old_wrap_.reset();
   Status renewed = write_config(config_);
   if (renewed) return renewed;
-  return fail(renewed.error().code, "the change is made; what is left to do after it is not: {}",
+  return fail(renewed.error().code,
+              "the change is made, but vault.json could not be brought up to date: {}",
               renewed.error().message);
 }
 
@@ -106,7 +108,7 @@ Result<unsigned> Vault::change_credential(const Credential& known, const Credent
   S3O_ASSIGN(auto change, start_change(known));
   if (kind_of(fresh) == KeyWrap::Kind::plain && change.keys.slots.size() > 1)
     return fail(Errc::usage,
-                "{}: other passphrases or key files open it too: remove their slots first",
+                "{}: other passphrases or key files open it too; remove their slots first",
                 directory_.string());
   const unsigned number = change.opened.number;
   change.keys.slots.erase(find_slot(change.keys, number));
@@ -126,13 +128,12 @@ Result<unsigned> Vault::add_credential(const Credential& known, const Credential
                 "its first passphrase or key file",
                 directory_.string(), shell_word(directory_));
   if (kind_of(fresh) == KeyWrap::Kind::plain)
-    return fail(
-        Errc::usage,
-        "{}: beside a passphrase or key file there is no slot without one: remove all slots "
-        "but one and change that, if nothing is to protect the vault",
-        directory_.string());
+    return fail(Errc::usage,
+                "{}: a vault with a passphrase or key file cannot also have a slot without one: if "
+                "nothing is to protect the vault, remove all slots but one and change that",
+                directory_.string());
   if (keys.slots.size() >= kMostSlots)
-    return fail(Errc::usage, "{}: all {} slots are taken: remove one first", directory_.string(),
+    return fail(Errc::usage, "{}: all {} slots are taken; remove one first", directory_.string(),
                 kMostSlots);
   unsigned number = 1;
   while (find_slot(keys, number) != keys.slots.end()) ++number;
@@ -154,7 +155,8 @@ Status Vault::remove_slot(unsigned number, const Credential& remaining) {
   keys.slots.erase(slot);
   if (change.opened.number == number && !open_slot(keys, remaining))
     return fail(Errc::usage,
-                "{}: this is what opens slot {} itself: give what opens a slot that stays",
+                "{}: this passphrase or key file opens slot {} itself; give one that opens a slot "
+                "that stays",
                 directory_.string(), number);
   return write_keys(keys);
 }
@@ -243,7 +245,7 @@ Status Vault::set_params(const VolumeParams& params) {
   S3O_ASSIGN(const auto lock, lock_files());
   S3O_TRY(reread());
   if (config_.ready || params.scheme != config_.params.scheme)
-    return fail(Errc::usage, "{}: the numbers of its volume cannot change any more",
+    return fail(Errc::usage, "{}: the numbers of its volume can no longer change",
                 directory_.string());
   if (params == config_.params) return {};
   VaultConfig config = config_;

@@ -13,8 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A volume that is made already is the one that is wanted, though other numbers would be chosen
-/// now: they depend on the room that there is.
+/// Returns whether a volume that was already made is the one that is wanted. Its numbers may differ
+/// from those that would be chosen now, because they depend on the free space.
 bool same_place(const VaultConfig& one, const VaultConfig& other) {
   return one.params.kind() == other.params.kind() && one.local == other.local &&
          one.servers == other.servers;
@@ -41,12 +41,12 @@ Result<Vault> Vault::make_next(VaultConfig config) {
   if (found && same_place(found->config_, config)) return std::move(*found);
   if (found)
     return fail(Errc::exists,
-                "{}: was begun for other servers or another scheme: run the same s3oramfs migrate "
+                "{} was begun for other servers or another scheme; run the same s3oramfs migrate "
                 "again, or "
                 "remove that directory",
                 next_directory().string());
   std::error_code error;
-  fs::remove_all(next_directory(), error);  // of an attempt that was cut short
+  fs::remove_all(next_directory(), error);  // may remain from an interrupted attempt
   Vault next;
   next.directory_ = next_directory();
   next.part_ = Part::next;

@@ -1,6 +1,6 @@
-// Decides as whom a vault may be used. SQLite, the servers and others open a vault's files by their
-// path. So if root owns the vault, nobody else may be able to exchange that path; for anyone else's
-// vault, root becomes its owner.
+// Decides as which user a vault may be used. SQLite, the servers and others open a vault's files by
+// their path. So if root owns the vault, nobody else may be able to replace a directory on that
+// path; for anyone else's vault, root becomes its owner.
 #include "oramcore/vault/vault_place.h"
 
 #include <dirent.h>
@@ -31,11 +31,11 @@ std::string whose(uid_t user) {
   return user == 0 ? std::string("root's") : fmt::format("user {}'s", user);
 }
 
-/// Checks a file, or what a link leads to, by its status `at`.
+/// Checks a file, or the target of a link; `at` is its status.
 Status check_file(const struct stat& at, const fs::path& path, uid_t owner) {
   if (at.st_uid != owner)
     return fail(Errc::unsupported,
-                "{}: is {}, and the vault {}: root uses a vault only if all of it is one user's "
+                "{} is {}, and the vault {}; root uses a vault only if all of it is one user's "
                 "(see: chown)",
                 path.string(), whose(at.st_uid), whose(owner));
   switch (at.st_mode & S_IFMT) {
@@ -45,11 +45,11 @@ Status check_file(const struct stat& at, const fs::path& path, uid_t owner) {
     case S_IFSOCK:
       return {};
     default:
-      return fail(Errc::unsupported, "{}: is no file of a vault: remove it", path.string());
+      return fail(Errc::unsupported, "{} does not belong in a vault; remove it", path.string());
   }
 }
 
-/// Checks every file in a directory. Passes over files that vanish meanwhile.
+/// Checks every file in a directory. Ignores files that vanish meanwhile.
 Status check_files_in(Descriptor opened, const fs::path& path, uid_t owner, unsigned depth) {
   const int fd = opened.get();
   const std::unique_ptr<DIR, DirectoryCloser> directory(::fdopendir(fd));
@@ -66,7 +66,7 @@ Status check_files_in(Descriptor opened, const fs::path& path, uid_t owner, unsi
       S3O_TRY(check_file(status, inner, owner));
     if (!S_ISDIR(status.st_mode)) continue;
     if (is_shared(status, true))
-      return fail(Errc::unsupported, "{}: others may put files into it: chmod 700 {}",
+      return fail(Errc::unsupported, "{}: others may put files into it; run: chmod 700 {}",
                   inner.string(), shell_word(inner));
     if (depth == 0) continue;
     Descriptor next(::openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -75,7 +75,7 @@ Status check_files_in(Descriptor opened, const fs::path& path, uid_t owner, unsi
   return {};
 }
 
-/// Whether an open directory looks like a vault.
+/// Returns whether an open directory looks like a vault.
 bool looks_like_vault(const Descriptor& directory) {
   const auto has = [&](const char* file) {
     struct stat status {};
@@ -88,7 +88,7 @@ tl::unexpected<Error> exchangeable(const fs::path& name, const fs::path& in) {
   struct stat status {};
   const bool by_owner = ::lstat(in.c_str(), &status) == 0 && !is_roots(status.st_uid);
   return fail(Errc::unsupported,
-              "{}: is root's, but in {}, where {} could put another directory in its place: move "
+              "{} is root's, but in {}, where {} could put another directory in its place; move "
               "it, or give it to the user who is to use it (chown -R)",
               name.string(), in.string(),
               by_owner ? fmt::format("user {}", status.st_uid) : std::string("others"));
@@ -112,8 +112,8 @@ Result<VaultPlace> VaultPlace::open(const fs::path& name) {
     return fail(Errc::not_a_vault, "{}: not a vault: it has no vault.json", name.string());
   if (is_shared(status, true))
     return fail(Errc::unsupported,
-                "{}: others than its owner may put files into it (mode {:04o}): root uses no vault "
-                "there; if it is one: chmod 700 {}",
+                "{}: users other than its owner may put files into it (mode {:04o}), so root does "
+                "not use a vault there; if it is a vault, run: chmod 700 {}",
                 place.path_.string(), status.st_mode & 07777, shell_word(place.path_));
   place.all_files_ = status.st_uid;
   if (status.st_uid == ::geteuid()) {
@@ -142,7 +142,7 @@ Status VaultPlace::check_new(const fs::path& name) {
   const uid_t owner = nearest.status.st_uid;
   if (!is_roots(owner))
     return fail(Errc::usage,
-                "{}: belongs to the user {}: make its vault as that user, or name a directory that "
+                "{} belongs to the user {}; make its vault as that user, or name a directory that "
                 "does not exist yet, in one of root's",
                 nearest.path.string(), owner);
   // The directory itself will be made private. The directories above it must be private already.
@@ -152,7 +152,7 @@ Status VaultPlace::check_new(const fs::path& name) {
                                                                       : fs::path();
   if (in.empty()) return {};
   return fail(Errc::usage,
-              "{}: others could exchange what is in {}: make the vault as the user who is to use "
+              "{}: others could replace what is in {}; make the vault as the user who is to use "
               "it, or in a directory of root's",
               name.string(), in.string());
 }

@@ -1,4 +1,4 @@
-// Brings up the transport, waits for the servers, and names them in messages.
+// Starts the transport, waits for the servers, and names them in messages.
 #include "oramcore/volume/connection.h"
 
 #include <netdb.h>
@@ -20,7 +20,7 @@ constexpr Duration kAskAgain = std::chrono::milliseconds(250);
 constexpr std::string_view kNotKnown =
     "know this client's key: authorize it there with `s3oramfs-serverd authorize --store DIR KEY`";
 
-/// Why the name in HOST:PORT has no address; empty if it has one. Asks the network for names.
+/// Returns why the name in HOST:PORT has no address; empty if it has one. Makes DNS queries.
 std::string why_unresolved(const std::string& host_port) {
   std::string host = host_port.substr(0, host_port.rfind(':'));
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
@@ -95,7 +95,7 @@ Status Connection::start_local_servers(const Vault& vault, const VolumeOptions& 
   S3O_ASSIGN(auto local, LocalServers::start(options.serverd, vault.directory(), servers(), {},
                                              options.record));
   local_.emplace(std::move(local));
-  // The names of unix sockets are limited in length, so they are relative to a directory.
+  // The paths of unix sockets are limited in length, so they are relative to a directory.
   if (::chdir(vault.sockets_directory().c_str()) != 0)
     return system_failure(errno, "{}", vault.sockets_directory().string());
   return {};
@@ -123,7 +123,7 @@ Task<Status> Connection::await_servers(Servers& servers, const VolumeOptions& op
       if (!servers.answering(server)) silent.push_back(server);
       all_known = all_known && (state != PeerState::connecting || servers.answering(server));
     }
-    // Others may be about to refuse the key too: report them together.
+    // Other servers may be about to refuse the key too, so they are reported together.
     if (!refusing.empty() && (all_known || std::exchange(refused_before, true))) {
       if (options.progress) options.progress(names(refusing) + " must admit this client's key");
       co_return fail(Errc::refused_key, "{} {} not {}", names(refusing),
@@ -140,10 +140,10 @@ Task<Status> Connection::await_servers(Servers& servers, const VolumeOptions& op
 
 Status Connection::check_numbers(const std::vector<HelloAnswer>& hellos) const {
   for (const HelloAnswer& hello : hellos) {
-    if (!hello.volume || hello.volume->id != config_.volume) continue;  // found out elsewhere
+    if (!hello.volume || hello.volume->id != config_.volume) continue;  // checked elsewhere
     if (const std::string other = difference(config_.params, hello.volume->params); !other.empty())
       return fail(Errc::damaged_vault,
-                  "{}: vault.json says {}, as {} does: bring back the right one, or run s3oramfs "
+                  "{}: vault.json says {}, as {} does; bring back the right one, or run s3oramfs "
                   "restore --from FILE",
                   directory_.string(), other, name(hello.server));
   }
@@ -167,14 +167,14 @@ Task<Status> Connection::greet(Party server, const ServerAddress& address, Durat
   for (;;) {
     const auto hello = co_await alone.hello_one(server, kAskAgain);
     if (hello && hello->volume && hello->volume->id != config_.volume)
-      co_return fail(Errc::wrong_volume, "it holds another volume: give it an empty store");
+      co_return fail(Errc::wrong_volume, "it holds another volume; give it an empty store");
     if (hello) co_return Status{};
     if (hello.error().code != Errc::unreachable) co_return fail(hello.error());
     if (transport->state(server) == PeerState::refused)
       co_return fail(Errc::refused_key, "it does not {}", kNotKnown);
     if (clock().now() < until) continue;
     if (transport->state(server) == PeerState::insecure)
-      co_return fail(Errc::unreachable, "it has another key, or is no s3oramfs-serverd");
+      co_return fail(Errc::unreachable, "it has another key, or is not an s3oramfs-serverd");
     co_return fail(Errc::unreachable,
                    "no answer: check that s3oramfs-serverd runs there, and that the port can be "
                    "reached");
@@ -192,7 +192,7 @@ std::string Connection::refusal(Party server) const {
     case PeerState::refused:
       return fmt::format("does not {}", kNotKnown);
     case PeerState::insecure:
-      return "has another key than the vault says, or is no s3oramfs-serverd";
+      return "has another key than the vault says, or is not an s3oramfs-serverd";
     default:
       break;
   }

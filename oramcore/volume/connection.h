@@ -1,5 +1,5 @@
 // The client's network thread and transport and, for a local vault, its servers. Volumes are made,
-// opened, repaired and rebuilt over it.
+// opened, repaired and rebuilt over a Connection.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -26,7 +26,7 @@ class NetworkThread {
   static Result<std::shared_ptr<NetworkThread>> start();
   ~NetworkThread();
 
-  /// Runs `work()` on the thread and returns what it returns.
+  /// Runs `work()` on the thread and returns its result.
   template <class Work>
   auto on_thread(Work work) {
     std::packaged_task<std::invoke_result_t<Work>()> task(std::move(work));
@@ -64,15 +64,15 @@ class NetworkThread {
 /// Everything that is not thread-safe is made, used and destroyed on the thread.
 class Connection {
  public:
-  /// Starts the transport, on `thread` or a new one. For a local vault also starts its servers, and
-  /// changes the working directory of the process to the vault's run/. Errors: wrong_volume (a
+  /// Starts the transport, on `thread` or a new one. For a local vault, also starts its servers,
+  /// and changes the working directory of the process to the vault's run/. Errors: wrong_volume (a
   /// local store is gone), failed.
   static Result<std::unique_ptr<Connection>> make(const Vault& vault, const VaultKeys& keys,
                                                   const VolumeOptions& options,
                                                   std::shared_ptr<NetworkThread> thread = {});
   ~Connection();
 
-  /// Of its thread.
+  /// These two are those of NetworkThread.
   template <class Work>
   auto on_thread(Work work) {
     return thread_->on_thread(std::move(work));
@@ -82,32 +82,32 @@ class Connection {
     return thread_->run(std::move(work));
   }
 
-  /// Waits until every server says hello, or, no longer than Servers::kGrace in all, until
-  /// `enough` do. Errors: unreachable and refused_key, naming the server;
-  /// damaged_vault (vault.json has other numbers than the servers).
+  /// Waits until every server says hello. Once `enough` servers have done so, waits no longer than
+  /// Servers::kGrace in all. Errors: unreachable and refused_key, naming the server; damaged_vault
+  /// (vault.json and the servers have different numbers).
   Task<Status> await_servers(Servers& servers, const VolumeOptions& options, unsigned enough);
 
-  /// Returns what the server, or another program in its place, does instead of letting us in, or
-  /// how it ended; empty if nothing is known.
+  /// Returns why the server does not admit us: it refuses our key, has a different key, or (if it
+  /// is local) has ended. Empty if the reason is not known.
   std::string refusal(Party server) const;
   /// Returns a server's name for messages, with its address unless the vault is local.
   std::string name(Party server) const;
-  /// Names several servers: "servers 1 (a.example:5760), 2 (...)". The parentheses, which a reader
-  /// short of room can leave out, also hold what insecure ones do and, with a lookup, which may
-  /// take seconds, why a name has no address.
+  /// Names several servers: "servers 1 (a.example:5760), 2 (...)". The parentheses can be left out
+  /// where space is short. They also say what is wrong with an insecure server and, with
+  /// Lookup::yes, which may take seconds, why a name has no address.
   enum class Lookup { no, yes };
   std::string names(const std::vector<Party>& servers, Lookup lookup = Lookup::no) const;
-  /// Adds its address to each "server N" in a message.
+  /// Adds the address to each "server N" in a message.
   std::string named(std::string message) const;
   /// Adds the servers' addresses and the vault to an error.
   Status explain(Status status) const;
 
-  /// Checks, over a connection of its own, that the server at `address` has this number, admits
-  /// this client, and holds no other volume. Not on the thread. Errors: unreachable, refused_key,
-  /// wrong_volume, failed.
+  /// Checks, over a separate connection, that the server at `address` has this number, admits this
+  /// client, and holds no other volume. Must not be called on the thread. Errors: unreachable,
+  /// refused_key, wrong_volume, failed.
   Status check_newcomer(Party server, const ServerAddress& address, Duration patience);
-  /// Notes a server's address and key in `vault`, which is this one's, and uses them from now on.
-  /// On the thread.
+  /// Records a server's address and key in `vault`, which is the one of this connection, and uses
+  /// them from now on. Must be called on the thread.
   Status exchange(Vault& vault, Party server, const ServerAddress& address);
 
   unsigned restarts(Party server) const { return local_ ? local_->restarts(server) : 0; }
@@ -128,7 +128,7 @@ class Connection {
 
   VaultConfig config_;
   const std::filesystem::path directory_;
-  const std::string which_;  // before "server 1", where there are two volumes
+  const std::string which_;  // precedes "server 1" if there are two volumes
   KeyPair keys_;             // the client's
   std::optional<LocalServers> local_;
   std::shared_ptr<NetworkThread> thread_;

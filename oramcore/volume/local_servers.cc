@@ -22,7 +22,7 @@ namespace {
 using Path = std::filesystem::path;
 using SteadyClock = std::chrono::steady_clock;
 
-// A server that ran this long before it ended counts as one that failed for the first time.
+// If a server ran at least this long before it ended, that counts as its first failure.
 constexpr std::chrono::minutes kLongLife{1};
 
 }  // namespace
@@ -53,10 +53,10 @@ class LocalServers::Keeper {
         : process(program, vault, number, count, record), next_pause(pause) {}
     ServerProcess process;
     SteadyClock::time_point launched;
-    // When to launch it again, if it has ended.
+    // When to launch the server again, if it has ended.
     SteadyClock::time_point again = SteadyClock::time_point::max();
     std::chrono::milliseconds next_pause;
-    // Under the mutex:
+    // Protected by the mutex:
     bool running = false;
     std::string end;
     unsigned restarts = 0;
@@ -81,11 +81,11 @@ class LocalServers::Keeper {
 
   const LocalServersPatience patience_;
   mutable std::mutex mutex_;
-  std::list<Server> servers_;  // used by the thread only, but for the fields under the mutex
+  std::list<Server> servers_;  // used only by the thread, except the fields under the mutex
   Descriptor stop_[2];         // a pipe
   std::promise<Status> started_;
   std::thread thread_;
-  Status outcome_;  // of the thread, once it is joined
+  Status outcome_;  // how the thread ended; set once it is joined
 };
 
 // ---- the thread --------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ class LocalServers::Keeper {
 void LocalServers::Keeper::keep() {
   Status launched = launch_all();
   const bool good = launched.has_value();
-  if (!good) static_cast<void>(stop_all());  // the error to report is why they did not start
+  if (!good) static_cast<void>(stop_all());  // the reported error is why they did not start
   started_.set_value(std::move(launched));
   if (!good) return;
   watch();
@@ -149,8 +149,8 @@ void LocalServers::Keeper::ended(Server& server) {
   const auto now = SteadyClock::now();
   if (now - server.launched >= kLongLife) server.next_pause = patience_.restart;
   server.again = now + server.next_pause;
-  spdlog::error("server {} ended by itself {}; it is started again in {} ms",
-                server.process.number(), server.process.end(), server.next_pause.count());
+  spdlog::error("server {} ended by itself {}; starting it again in {} ms", server.process.number(),
+                server.process.end(), server.next_pause.count());
   server.next_pause = std::min(2 * server.next_pause, patience_.longest);
 }
 
@@ -179,14 +179,14 @@ Status LocalServers::Keeper::stop_all() {
     }
     set_running(server, false);
     if (!process.ended_well())
-      problems += fmt::format("{}server {} did not end well {}", problems.empty() ? "" : "; ",
+      problems += fmt::format("{}server {} did not stop cleanly {}", problems.empty() ? "" : "; ",
                               process.number(), process.end());
   }
   if (!problems.empty()) return fail(Errc::failed, "{}", problems);
   return {};
 }
 
-// ---- others ------------------------------------------------------------------------------------
+// ---- other threads ------------------------------------------------------------------------------
 
 Status LocalServers::Keeper::start() {
   if (!open_pipe(stop_)) return system_failure(errno, "starting the servers");

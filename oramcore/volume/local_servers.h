@@ -1,4 +1,4 @@
-// The servers of a local vault: child processes that live as long as the vault is mounted.
+// The servers of a local vault: child processes that run as long as the vault is mounted.
 #pragma once
 
 #include <chrono>
@@ -10,44 +10,45 @@
 
 namespace s3oram {
 
-/// How long to wait for the servers before giving up on them.
+/// How long to wait for the servers before giving up.
 struct LocalServersPatience {
   std::chrono::milliseconds start{20'000};
-  std::chrono::milliseconds stop{20'000};     // afterwards they are killed
-  std::chrono::milliseconds restart{200};     // before the first restart; doubled for each next one
-  std::chrono::milliseconds longest{10'000};  // limit of that doubling
+  std::chrono::milliseconds stop{20'000};     // time to stop; after that, they are killed
+  std::chrono::milliseconds restart{200};     // pause before the first restart; then doubled
+  std::chrono::milliseconds longest{10'000};  // the limit of the doubling
 };
 
-/// Thread-safe. A thread of its own starts the servers, and restarts one that ended by itself. The
-/// kernel stops them when that thread ends, however this process ends.
+/// Thread-safe. A dedicated thread starts the servers, and restarts a server that ended by itself.
+/// The kernel stops them when that thread ends, however this process ends.
 class LocalServers {
  public:
   /// Starts servers 1..count and returns when all of them listen, at ipc://N.sock in
   /// `vault_directory`/run. They run the program `serverd`, keep their shares in
-  /// `vault_directory`/servers/N, and append their logs to run/server-N.log. The vault must be
-  /// locked by the caller. Server 1 records what it reads and writes in the file
-  /// `record_of_first`, an absolute path, if that is not empty. No server is left behind on an
-  /// error. Errors: as of a server that did not come up (ServerProcess::await_ready), failed.
+  /// `vault_directory`/servers/N, and append their logs to run/server-N.log. The caller must have
+  /// locked the vault. If `record_of_first`, an absolute path, is not empty, server 1 records in
+  /// that file what it reads and writes. After an error, no server is left running. Errors: those
+  /// of a server that did not start (ServerProcess::await_ready), failed.
   static Result<LocalServers> start(const std::filesystem::path& serverd,
                                     const std::filesystem::path& vault_directory, unsigned count,
                                     LocalServersPatience patience = {},
                                     const std::filesystem::path& record_of_first = {});
 
-  /// Stops all servers and waits for them. They have ended even if it returns an error, which names
-  /// those that did not end well or were not running. Does nothing the second time.
+  /// Stops all servers and waits until they have ended. They have ended even if it returns an
+  /// error, which names those that did not end well or were not running. Only the first call has an
+  /// effect.
   Status stop();
 
-  /// Whether server `number` (1..count) runs.
+  /// Returns whether server `number` (1..count) runs.
   bool running(unsigned number) const;
-  /// How server `number` ended, if it does not run: "(exit code 12): LAST LINE; its log is ...";
-  /// otherwise empty.
+  /// Returns how server `number` ended, if it does not run: "(exit code 12): LAST LINE; its log is
+  /// ..."; otherwise empty.
   std::string end(unsigned number) const;
-  /// How often server `number` was restarted.
+  /// Returns how often server `number` was restarted.
   unsigned restarts(unsigned number) const;
 
   LocalServers(LocalServers&& other) noexcept;
   LocalServers& operator=(LocalServers&& other) noexcept;
-  /// Stops them.
+  /// Stops the servers.
   ~LocalServers();
 
  private:

@@ -1,4 +1,4 @@
-// Sends probes, and has servers send them to each other.
+// Sends probes to the servers, and has the servers send probes to each other.
 #include "oramcore/volume/measure_lines.h"
 
 #include <algorithm>
@@ -11,14 +11,14 @@ namespace s3oram {
 namespace {
 
 constexpr Duration kEach = std::chrono::milliseconds(500);     // up, down, between
-constexpr Duration kEachFar = std::chrono::milliseconds(900);  // of servers that are far away
-constexpr Duration kAll = std::chrono::seconds(4);             // at most
-constexpr Duration kAnswers = std::chrono::seconds(1);         // after which a probe is given up
+constexpr Duration kEachFar = std::chrono::milliseconds(900);  // if servers are far away
+constexpr Duration kAll = std::chrono::seconds(4);             // all of it, at most
+constexpr Duration kAnswers = std::chrono::seconds(1);         // patience for a probe
 constexpr std::size_t kMostBytes = 32 << 20;                   // each way
 
 enum class Way { up, down };
 
-/// Measures one after the other, each on lines that are empty.
+/// Measures one direction after the other, so that each finds empty lines.
 class Measuring {
  public:
   Measuring(Executor executor, Clock& clock, Random& random, Transport& transport, unsigned servers)
@@ -64,7 +64,7 @@ class Measuring {
     co_return probe && probe->padding.size() == back;
   }
 
-  /// The slowest server's: all send each other the same.
+  /// Returns the rate of the slowest server, because all servers send each other the same amount.
   Task<double> between() {
     const MeasureRequest request{static_cast<std::uint16_t>(kEach / std::chrono::milliseconds(1)),
                                  servers_};
@@ -86,7 +86,7 @@ class Measuring {
     return std::clamp(until_ - clock_.now(), Duration(0), most);
   }
 
-  /// The first reason counts.
+  /// Keeps only the first reason.
   void note(Party server, const Error& error) {
     if (!why_.empty()) return;
     why_ = error.code == Errc::bad_request

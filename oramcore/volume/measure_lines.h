@@ -1,5 +1,5 @@
-// Measures the lines of a vault whose volume is about to be made: from this machine to the servers
-// and back, and between the servers.
+// Measures the lines of a vault whose volume is about to be made: those from this machine to the
+// servers and back, and those between the servers.
 #pragma once
 
 #include "oramcore/protocol/line_prediction.h"
@@ -8,27 +8,27 @@
 
 namespace s3oram {
 
-/// Which lines are to be measured.
+/// Which lines to measure.
 struct WantedLines {
-  bool line = true;     // of this machine
-  bool between = true;  // of the servers
+  bool line = true;     // this machine's line
+  bool between = true;  // the lines between servers
 };
 
-/// What is known of the lines of servers that have let the client in.
+/// What is known about the lines to servers that have admitted the client.
 struct FoundLines {
-  /// A server has the volume already, with the numbers of the vault: nothing was measured.
+  /// True if a server already has the volume, with the vault's numbers; then nothing was measured.
   bool is_made = false;
   MeasuredLines lines;
 };
 
-/// Measures for about two seconds, and four at most, once all servers have answered. Servers
-/// cannot make it fail: what a line carries is then not known, and `lines.why` says why. A server's
-/// word counts for the lines between servers. Errors, as of Volume::create(): unreachable,
-/// refused_key, ...
+/// Measures for about two seconds, and at most four, once all servers have answered. Servers cannot
+/// make measuring fail: the speed of a line is then unknown, and `lines.why` says why. The speed
+/// between servers is what the servers report. Errors: those of Volume::create() (unreachable,
+/// refused_key, ...).
 Result<FoundLines> measure_lines(const Vault& vault, const VaultKeys& keys,
                                  const VolumeOptions& options, WantedLines wanted);
 
-/// Measures over a transport that is connected. On `executor`.
+/// Measures over a connected transport. Runs on `executor`.
 Task<MeasuredLines> measure_lines(Executor executor, Clock& clock, Random& random,
                                   Transport& transport, unsigned servers, WantedLines wanted);
 

@@ -31,7 +31,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-/// Succeeds if there is nothing.
+/// Removes a directory and everything in it. Succeeds if there is nothing to remove.
 Status remove_tree(const fs::path& path) {
   std::error_code error;
   fs::remove_all(path, error);
@@ -56,7 +56,7 @@ Owner owner_of(const VaultConfig& volume, const VaultKeys& keys) {
   return {volume.volume, volume.params, keys.of(volume).sealing};
 }
 
-/// Whether the file is there, can be read, and has the tables of this volume.
+/// Returns whether the file exists, can be read, and has the tables of this volume.
 Result<bool> is_of(const fs::path& path, const VaultConfig& volume, const VaultKeys& keys,
                    Disk& disk) {
   if (!is_there(path)) return false;
@@ -64,7 +64,7 @@ Result<bool> is_of(const fs::path& path, const VaultConfig& volume, const VaultK
   return is_owned_by(database, owner_of(volume, keys));
 }
 
-/// Removes all but the stores of local servers.
+/// Removes everything except the stores of local servers.
 Status remove_source(const fs::path& directory) {
   if (!is_there(directory)) return {};
   for (const char* name : {"vault.db-ballast", kTopCache, "run"})
@@ -75,7 +75,7 @@ Status remove_source(const fs::path& directory) {
   return sync_directory(directory.parent_path());
 }
 
-/// Makes source/vault.db, with the tables of `volume`, which vault.db has.
+/// Makes source/vault.db, with the tables of `volume` from vault.db.
 Status copy_tables(const Vault& vault, const VaultConfig& volume, Disk& disk) {
   const fs::path copy = vault.source_directory() / "vault.db";
   S3O_TRY(make_private_directory(vault.source_directory()));
@@ -92,7 +92,7 @@ Status copy_tables(const Vault& vault, const VaultConfig& volume, Disk& disk) {
   return sync_directory(vault.source_directory());
 }
 
-/// Copies what the source will need. Changes nothing that the present volume uses.
+/// Copies what the source will need. Changes nothing that the current volume uses.
 Status prepare_source(const Vault& vault, const VaultKeys& keys, Disk& disk) {
   {
     S3O_ASSIGN(auto database,
@@ -103,7 +103,7 @@ Status prepare_source(const Vault& vault, const VaultKeys& keys, Disk& disk) {
     if (!other.empty()) return fail(Errc::damaged_vault, "{}", other);
   }
   const fs::path directory = vault.source_directory();
-  S3O_TRY(remove_source(directory));  // of an attempt that was cut short
+  S3O_TRY(remove_source(directory));  // may remain from an interrupted attempt
   S3O_TRY(copy_tables(vault, vault.config(), disk));
   if (is_there(vault.directory() / kTopCache))
     S3O_TRY(link_or_copy(vault.directory() / kTopCache, directory / kTopCache));
@@ -111,7 +111,7 @@ Status prepare_source(const Vault& vault, const VaultKeys& keys, Disk& disk) {
   return sync_directory(vault.directory());
 }
 
-/// Puts the tables of the new volume into vault.db, if the source's are still there.
+/// Puts the tables of the new volume into vault.db, if it still has those of the source.
 Status exchange_in_database(const Vault& vault, const VaultKeys& keys, Disk& disk) {
   const VaultConfig& here = vault.config();
   const VaultConfig& source = here.source->volume;
@@ -120,13 +120,13 @@ Status exchange_in_database(const Vault& vault, const VaultKeys& keys, Disk& dis
   S3O_ASSIGN(const bool waits, is_of(vault.database(), source, keys, disk));
   if (!waits)
     return fail(Errc::damaged_vault,
-                "{}: is neither of the volume that vault.json names nor of the one from which "
-                "blocks move: bring back the right vault.json and vault.db, of one time",
+                "{} belongs neither to the volume that vault.json names nor to the one from which "
+                "blocks move; bring back a vault.json and a vault.db that belong together",
                 vault.database().string());
   const fs::path made = vault.next_directory() / "vault.db";
   S3O_ASSIGN(const bool is_made, is_of(made, here, keys, disk));
   if (!is_made)
-    return fail(Errc::damaged_vault, "{}: is not of the volume that vault.json names",
+    return fail(Errc::damaged_vault, "{} does not belong to the volume that vault.json names",
                 made.string());
   const auto is_kept = is_of(vault.source_directory() / "vault.db", source, keys, disk);
   if (!is_kept || !*is_kept) S3O_TRY(copy_tables(vault, source, disk));
@@ -135,20 +135,20 @@ Status exchange_in_database(const Vault& vault, const VaultKeys& keys, Disk& dis
   return exchange_tables(database, {tables_of(source), made, tables_of(here)}, "migrate");
 }
 
-/// Whether both are names of one file.
+/// Returns whether both are names of the same file.
 bool is_same_file(const fs::path& one, const fs::path& other) {
   std::error_code error;
   return fs::equivalent(one, other, error);
 }
 
-/// Renames what belongs to the one or the other volume, each if that has not been done.
+/// Renames the files of both volumes, each unless that is already done.
 Status exchange_files(const Vault& vault) {
   const fs::path& here = vault.directory();
   const fs::path next = vault.next_directory(), source = vault.source_directory();
   if (is_there(next / kTopCache))
     S3O_TRY(move_to(next / kTopCache, here / kTopCache));
   else if (!vault.config().params.is_ring() || is_same_file(here / kTopCache, source / kTopCache))
-    S3O_TRY(remove_tree(here / kTopCache));  // the source's
+    S3O_TRY(remove_tree(here / kTopCache));  // it belongs to the source
   if (vault.config().source->volume.local && !is_there(source / "servers"))
     S3O_TRY(move_to(here / "servers", source / "servers"));
   if (is_there(next / "servers")) S3O_TRY(move_to(next / "servers", here / "servers"));
@@ -156,26 +156,28 @@ Status exchange_files(const Vault& vault) {
   return sync_directory(here);
 }
 
-/// Does what is left of a beginning. In next/ there may also be a volume that nobody has moved to.
+/// Completes the beginning of a migration. next/ may also hold a volume to which no migration has
+/// begun.
 Status settle_beginning(const Vault& vault, const VaultKeys& keys, Disk& disk) {
   const fs::path directory = vault.next_directory();
   if (!is_there(directory)) return {};
   S3O_ASSIGN(const auto next, vault.next());
   if (next && next->config().volume != vault.config().volume) return {};
   if (next) {
-    // If an error hid whether vault.json was replaced, that is made durable before it counts.
+    // If an error hid whether vault.json was replaced, its replacement is made durable before it
+    // counts.
     S3O_TRY(sync_directory(vault.directory()));
     if (is_there(vault.database())) S3O_TRY(exchange_in_database(vault, keys, disk));
     S3O_TRY(exchange_files(vault));
-    S3O_TRY(remove_tree(directory / "vault.json"));  // first: it says that something is left to do
+    S3O_TRY(remove_tree(directory / "vault.json"));  // first: it says that work is left
     S3O_TRY(sync_directory(directory));
   }
   S3O_TRY(remove_tree(directory));
   return sync_directory(vault.directory());
 }
 
-/// Whether a migration has made this directory: its vault.db has no files, as a vault's has. A
-/// user may have put something of that name beside vault.db.
+/// Returns whether a migration has made this directory: its vault.db has no files, unlike that of a
+/// vault. A user may have put something with that name beside vault.db.
 bool is_from_migration(const fs::path& directory, Disk& disk) {
   std::error_code error;
   if (!fs::is_directory(fs::symlink_status(directory, error)) || is_there(directory / "vault.json"))
@@ -188,24 +190,24 @@ bool is_from_migration(const fs::path& directory, Disk& disk) {
   return has_files && !*has_files;
 }
 
-/// Removes what an end has left, or a beginning that was cut short before it was decided. Nothing
-/// needs it, so what cannot be removed keeps nobody from the vault.
+/// Removes what the end of a migration has left, or a beginning that was interrupted before it was
+/// decided. Nothing needs these files, so an error does not keep the vault from being opened.
 void settle_end(const Vault& vault, const VaultKeys& keys, Disk& disk) {
   const fs::path source = vault.source_directory();
   if (!is_from_migration(source, disk)) return;
   const auto is_ours = is_of(vault.database(), vault.config(), keys, disk);
-  if (!is_ours || !*is_ours) return;  // who opens it next says what is wrong with it
+  if (!is_ours || !*is_ours) return;  // the next one to open it reports what is wrong
   if (const Status removed = remove_source(source); !removed)
     spdlog::warn("{}", removed.error().message);
 }
 
-/// Gives the source a name under which nothing looks for it.
+/// Renames the source, so that nothing finds it any more.
 Status set_aside(const Vault& vault, const fs::path& aside) {
   S3O_TRY(move_to(vault.source_directory(), aside));
   return copy_durably(vault.directory() / "vault.json", aside / "vault.json");
 }
 
-/// Takes back a set_aside() that may have ended anywhere.
+/// Undoes a set_aside() that may have failed at any step.
 void put_back(const Vault& vault, const fs::path& aside) {
   Status back = remove_tree(aside / "vault.json");
   if (back && is_there(aside)) back = move_to(aside, vault.source_directory());
@@ -224,11 +226,11 @@ Status check_source_place(const Vault& vault) {
   const fs::path source = vault.source_directory();
   if (is_there(source / "servers"))
     return fail(Errc::exists,
-                "{}: holds the stores of servers that the vault has left: remove that directory "
+                "{} holds the stores of servers that the vault has left; remove that directory "
                 "first: rm -r {}",
                 source.string(), shell_word(source));
   if (is_there(source) && (!fs::is_directory(source) || is_there(source / "vault.json")))
-    return fail(Errc::exists, "{}: is in the way: rename or remove it", source.string());
+    return fail(Errc::exists, "{} is in the way; rename or remove it", source.string());
   return {};
 }
 
@@ -237,8 +239,8 @@ Status check_block_numbers(std::uint64_t blocks, unsigned height, const VolumePa
   if (blocks <= most / 2) return {};
   return fail(
       Errc::unsupported,
-      "the new volume is too low: it takes {} blocks while it grows, and {} are to be moved "
-      "there",
+      "the tree of the new volume is too low: it takes {} blocks while it grows, but {} have to "
+      "be moved",
       most / 2, blocks);
 }
 
@@ -248,32 +250,33 @@ Status check_migration(const Vault& vault) {
     return fail(Errc::vault_in_use, "{}: a migration is under way", directory);
   S3O_ASSIGN(const auto next, vault.next());
   if (!next || !next->config().ready)
-    return fail(Errc::usage, "{}: no volume is made to which the vault could move", directory);
+    return fail(Errc::usage, "{}: there is no new volume to which the vault could move", directory);
   S3O_TRY(check_source_place(vault));
-  // The copy in source/, the log of the exchange, and top.cache where it has no second name.
+  // The copy in source/, the log of the exchange, and top.cache if it could not get a second name.
   const std::uint64_t needed = 3 * (size_of(vault.database()) + size_of(log_of(vault.database())) +
                                     size_of(next->database())) +
                                size_of(vault.directory() / kTopCache);
   std::error_code unknown;
   const auto room = fs::space(vault.directory(), unknown);
   if (!unknown && room.available < needed)
-    return fail(Errc::disk_full, "{}: {} are free, and moving needs {} for copies of vault.db",
+    return fail(Errc::disk_full, "{}: {} are free, but moving needs {} for copies of vault.db",
                 directory, human_size(room.available), human_size(needed));
   return {};
 }
 
 Status begin_migration(Vault& vault, const VaultKeys& keys, std::uint64_t rate) {
   S3O_TRY(check_migration(vault));
-  // A plain one can be healed with rows missing, and then the source would stand in for them.
+  // A database without seals can be healed although rows are missing, and then the source would
+  // stand in for them.
   if (read_header(vault.database()).kind != DatabaseHeader::Kind::sealed)
     return fail(Errc::unsupported,
-                "{}: is not sealed yet: mount the vault again, with more room on its disk",
+                "{} is not sealed yet; mount the vault again, with more room on its disk",
                 vault.database().string());
   S3O_ASSIGN(const auto next, vault.next());
   SealedDisk disk(keys.pages);
   S3O_ASSIGN(const bool made, is_of(next->database(), next->config(), keys, disk));
   if (!made)
-    return fail(Errc::damaged_vault, "{}: is not of the volume beside it",
+    return fail(Errc::damaged_vault, "{} does not belong to the volume beside it",
                 next->database().string());
   S3O_TRY(prepare_source(vault, keys, disk));
   const Status decided = vault.begin_migration(next->config(), rate);
@@ -290,8 +293,8 @@ Status settle_migration(Vault& vault, const VaultKeys& keys) {
   return {};
 }
 
-// Until vault.json says that the vault has moved, a crash leaves a migration whose source is gone
-// from its place: no volume is opened then, and the next call goes on.
+// After a crash before vault.json says that the vault has moved, the migration lacks its source. No
+// volume is opened then, and the next call continues.
 Result<fs::path> leave_source(Vault& vault) {
   const fs::path source = vault.source_directory();
   if (!is_there(source)) {
@@ -303,7 +306,7 @@ Result<fs::path> leave_source(Vault& vault) {
   if (left) left = sync_directory(vault.directory());
   if (left) left = vault.end_migration();
   if (left) return aside;
-  // What could not be made durable may have happened all the same.
+  // A step that could not be made durable may still have happened.
   if (!vault.reread() || vault.config().source) put_back(vault, aside);
   return fail(std::move(left).error());
 }

@@ -45,7 +45,7 @@ Status OpenVolume::start(VolumeEngine::Evictions evictions) {
     if (!opened) static_cast<void>(close(here, false));
     if (!opened && opened.error().code == Errc::unreachable)
       return fail(Errc::unreachable,
-                  "{}: blocks are there that have not moved yet, so the vault waits for it (if it "
+                  "{}: some blocks have not moved from there yet, so the vault waits for it (if it "
                   "is gone for good: s3oramfs restore --moved --force {})",
                   opened.error().message, shell_word(vault_.directory()));
     S3O_TRY(opened);
@@ -176,7 +176,7 @@ Status OpenVolume::close(OpenPart& part, bool with_commit) {
     part.engine.reset();
     co_return closed;
   });
-  // Nobody reads its status any more when it is destroyed.
+  // By the time the connection is destroyed, nothing reads its status.
   const auto connection = thread_->on_thread([&] { return std::move(part.connection); });
   if (!connection) return status;
   Status stopped = connection->stop_servers();

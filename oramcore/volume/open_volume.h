@@ -1,5 +1,5 @@
-// A volume that is open: its engine and connection and, while blocks move, those of the source. One
-// that is repaired is opened like this, too.
+// An open volume: its engine and connection and, while blocks move, those of the source. Repairs
+// open a volume in the same way.
 #pragma once
 
 #include <functional>
@@ -20,11 +20,11 @@
 
 namespace s3oram {
 
-/// How long a server that takes another one's place, and those that are told of it, may take to
+/// The time in which a server that replaces another one, and those that are told about it, must
 /// answer.
 inline constexpr Duration kNewcomerAnswers = std::chrono::seconds(10);
 
-/// A volume that is open: the vault's, or the source of a migration.
+/// An open volume: the vault's, or the source of a migration.
 struct OpenPart {
   std::unique_ptr<Connection> connection;
   std::unique_ptr<VolumeEngine> engine;  // used on the thread
@@ -40,8 +40,8 @@ class OpenVolume final : public Volume {
              std::shared_ptr<NetworkThread> thread);
   ~OpenVolume() override;
 
-  /// Opens what vault.json names. Without evictions the source of a migration stays shut, and the
-  /// device is not used.
+  /// Opens what vault.json names. With Evictions::none, the source of a migration stays closed, and
+  /// the device is not used.
   Status start(VolumeEngine::Evictions evictions = VolumeEngine::Evictions::as_due);
 
   BlockDevice& device() override { return device_; }
@@ -54,8 +54,8 @@ class OpenVolume final : public Volume {
   Status begin_migration(std::uint64_t rate) override;
   Status set_migration_rate(std::uint64_t rate) override;
   void begin_copying() override;
-  /// vault.json says that it has ended, before anything is given up; until then this can be tried
-  /// again.
+  /// Records in vault.json that the migration has ended, before anything is given up. If that
+  /// fails, this can be tried again.
   Status end_migration() override;
   Status reopen() override;
   std::optional<VolumeParams> local() const override;
@@ -66,19 +66,21 @@ class OpenVolume final : public Volume {
 
   Status open(const Vault& vault, OpenPart& part, Metrics& metrics,
               VolumeEngine::Evictions evictions);
-  /// Errors: vault_in_use (a scrub is under way), unreachable (the volume is not open).
+  /// Begins an exchange of engines. Errors: vault_in_use (a scrub is under way), unreachable (the
+  /// volume is not open).
   Status begin_exchange();
-  /// Opens the volume in next/ as it will be opened, and closes it again, while the present one is
-  /// in use: what would hinder it shows now.
+  /// Opens the volume in next/ in the same way as later, and closes it again, while the current one
+  /// is in use, so that any obstacle shows up now.
   Status try_next();
-  /// Errors: disk_full (the servers of the new volume have no room for the blocks of this one).
+  /// Checks the room. Errors: disk_full (the servers of the new volume have no room for the blocks
+  /// of this one).
   Task<Status> check_room(const OpenPart& next, const VaultConfig& config);
-  /// Closes the volume, of which nothing is lost. After an error it is in use as before.
+  /// Closes the volume without losing anything. After an error, it is in use as before.
   Status give_up_engine();
   static Task<Status> close_engine(OpenPart& part, bool with_commit);
-  /// Does nothing to what is not open. The device does not use it.
+  /// Closes the part, which the device must not use. Does nothing if it is not open.
   Status close(OpenPart& part, bool with_commit);
-  /// After a begin_migration() that may have ended anywhere.
+  /// Opens the volume after a begin_migration() that may have ended at any point.
   Status open_again();
 
   // ---- status; on the thread
@@ -87,11 +89,12 @@ class OpenVolume final : public Volume {
                                                const EngineStatus& engine) const;
   VolumeStatus::Server status_of(Connection& connection, Party server,
                                  const EngineStatus::Server& told) const;
-  /// Finds out that the file is gone even if nothing was committed since.
+  /// Returns the trouble of vault.db. Notices that the file is gone even if nothing was committed
+  /// since.
   std::string trouble_of_database(const EngineStatus& engine) const;
   /// Returns the state of the migration while the volume is not open.
   std::shared_ptr<const MigrationStatus> shut_migration() const;
-  /// Adds what is at the source to `status`.
+  /// Returns the state of the migration, and adds the source's numbers to `status`.
   std::shared_ptr<const MigrationStatus> migration_status(VolumeStatus& status) const;
   Task<std::vector<Result<TrafficAnswer>>> traffic_of(const OpenPart& part);
 
@@ -111,13 +114,13 @@ class OpenVolume final : public Volume {
   MigratingDevice device_;
   // These change on the thread.
   OpenPart here_, source_;
-  std::shared_ptr<const MigrationSource> from_;  // what vault.json says of it
+  std::shared_ptr<const MigrationSource> from_;  // what vault.json says about the source
   std::size_t asking_ = 0;  // questions to engines about traffic; on the thread
   Event asked_;
   std::string failure_;               // why nothing is open; on the thread
   bool exchanging_ = false;           // the engine is about to be exchanged; on the thread
-  std::optional<ScrubStatus> scrub_;  // on the thread
-  mutable std::mutex local_mutex_;    // of the next
+  std::optional<ScrubStatus> scrub_;  // used only on the thread
+  mutable std::mutex local_mutex_;    // protects the next
   std::optional<VolumeParams> local_;
   bool closed_ = false;
 };

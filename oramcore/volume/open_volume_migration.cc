@@ -1,4 +1,4 @@
-// Moves an open volume to the one in next/, and ends that.
+// Moves an open volume to the one in next/, and ends the migration.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace s3oram {
 namespace {
 
-/// Between two looks at what servers report of their room.
+/// The pause between two checks of what servers report about their room.
 constexpr Duration kLookAgain = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -68,7 +68,7 @@ Status OpenVolume::end_migration() {
     device_.forget_source();
     from_ = nullptr;
   });
-  // Nothing of it is needed, and what stays of its files the next opening removes.
+  // The source is no longer needed; the next opening removes files that are left of it.
   for (const Status& done : {close(source_, true), settle_migration(vault_, keys_)})
     if (!done) spdlog::warn("{}", done.error().message);
   return {};
@@ -109,7 +109,7 @@ Task<Status> OpenVolume::check_room(const OpenPart& next, const VaultConfig& con
   do {
     const Room room = next.engine->room();
     std::uint64_t more = room.more;
-    // Servers of this machine share one disk, and each reports all of it as free.
+    // Servers of this machine share one disk, and each reports all its room as free.
     if (std::error_code unknown; config.local) {
       const auto space = std::filesystem::space(vault_.directory(), unknown);
       const std::uint64_t bytes = growth_that_fits(config.params, config.params.scheme.servers,
@@ -121,8 +121,8 @@ Task<Status> OpenVolume::check_room(const OpenPart& next, const VaultConfig& con
     co_await thread_->clock().sleep(kLookAgain);
   } while (thread_->clock().now() < until);
   co_return fail(Errc::disk_full,
-                 "the new servers have room for {} blocks, and {} are to be moved there: make "
-                 "room on their disks",
+                 "the new servers have room for {} blocks, but {} have to be moved: make room on "
+                 "their disks",
                  found, needed);
 }
 
@@ -149,8 +149,7 @@ Status OpenVolume::open_again() {
   if (opened) opened = start();
   if (!opened) {
     thread_->on_thread([&] { failure_ = opened.error().message; });
-    spdlog::error("the volume cannot be opened again: {}; it is tried again",
-                  opened.error().message);
+    spdlog::error("the volume cannot be opened again: {}; trying again", opened.error().message);
   }
   return opened;
 }

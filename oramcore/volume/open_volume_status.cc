@@ -1,4 +1,4 @@
-// What an open volume says of itself and its servers.
+// Reports the status of an open volume and its servers.
 #include <algorithm>
 
 #include "oramcore/volume/open_volume.h"
@@ -36,7 +36,7 @@ VolumeStatus::Server::Place place_of(Standing standing) {
   return standing == Standing::following ? Place::catching_up : Place::in_step;
 }
 
-/// Judges a server to which no request is open by its connection.
+/// Judges a server with no open request by the state of its connection.
 std::optional<Duration> silent_for(Connection& connection, Party server,
                                    std::optional<Duration> unanswered) {
   const ZmqTransport& transport = connection.transport();

@@ -1,4 +1,4 @@
-// Rebuilds a lost or damaged vault.db from what the servers hold.
+// Rebuilds a lost or damaged vault.db from the data that the servers hold.
 #include <algorithm>
 #include <iterator>
 
@@ -44,8 +44,8 @@ Result<RebuiltVolume> rebuild_one(const Vault& vault, const VaultKeys& keys,
                        .former_was_last = rebuilt->former_was_last};
 }
 
-/// Adds the source of a migration to what was rebuilt of the volume: blocks, and parts of the last
-/// backup, may be there still.
+/// Rebuilds the source of a migration, and adds it to what was found of the volume, because blocks,
+/// and parts of the last backup, may still be at the source.
 Status rebuild_source(const Vault& source, const VaultKeys& keys, const VolumeOptions& options,
                       RebuiltVolume& found) {
   S3O_TRY(make_private_directory(source.directory()));
@@ -53,7 +53,7 @@ Status rebuild_source(const Vault& source, const VaultKeys& keys, const VolumeOp
   const std::filesystem::path made = source.database().string() + ".restoring";
   S3O_TRY(remove_database(made));
   SealedDisk disk(keys.pages);
-  // What is there may know of blocks in the client's stash, which the servers do not have.
+  // The existing file may know of blocks in the client's stash, which the servers do not have.
   const bool is_sound = std::filesystem::exists(source.database()) && check_owner(source, keys) &&
                         check_places(source, disk);
   S3O_ASSIGN(const auto there, rebuild_one(source, keys, options, made));
@@ -79,13 +79,12 @@ Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
   S3O_ASSIGN(auto rebuilt, rebuild_one(vault, keys, options, file));
   if (vault.config().source) {
     if (rebuilt.damaged + rebuilt.suspect > 0 && !options.accept_older)
-      return fail(
-          Errc::damaged_vault,
-          "{}: {} slots or blocks are damaged at the servers to which the vault moves: of a "
-          "block that was lost there, the servers from which it moves may have an older "
-          "content, and it would not show. Nothing is changed. s3oramfs repair or scrub may "
-          "mend them; to take what is there: restore --accept-older",
-          vault.directory().string(), rebuilt.damaged + rebuilt.suspect);
+      return fail(Errc::damaged_vault,
+                  "{}: {} slots or blocks are damaged at the servers to which the vault moves. For "
+                  "a block that was lost there, the previous servers may have older content, "
+                  "and nothing would show that. Nothing was changed. s3oramfs repair or scrub may "
+                  "mend the damage; to accept older content: restore --accept-older",
+                  vault.directory().string(), rebuilt.damaged + rebuilt.suspect);
     const Vault source = vault.source();
     if (const Status added = rebuild_source(source, keys.of(source.config()), options, rebuilt);
         !added)

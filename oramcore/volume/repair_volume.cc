@@ -1,4 +1,4 @@
-// Repairs the servers of a volume, and puts another server in the place of one.
+// Repairs the servers of a volume, and replaces a server by another one.
 #include "oramcore/client/client_state.h"
 #include "oramcore/client/reenrolment.h"
 #include "oramcore/client/servers.h"
@@ -10,7 +10,7 @@
 namespace s3oram {
 namespace {
 
-/// Makes the stores that are gone, of these servers of a local vault.
+/// Makes the stores of these servers of a local vault that are gone.
 Status make_stores(const Vault& vault, const std::set<Party>& servers) {
   if (!vault.config().local) return {};
   std::vector<Party> gone;
@@ -23,13 +23,13 @@ Status make_stores(const Vault& vault, const std::set<Party>& servers) {
   return {};
 }
 
-/// The servers that a repair has to deal with before it can open the volume.
+/// The servers that a repair has to handle before it can open the volume.
 struct Unfit {
   std::set<Party> lost;     // they hold no volume
   std::set<Party> lacking;  // they have lost only their shares
 };
 
-/// Finds them among `servers`. Errors: wrong_volume (another server lacks its shares).
+/// Finds unfit servers among `servers`. Errors: wrong_volume (another server lacks its shares).
 Task<Result<Unfit>> find_unfit(Servers& all, const VolumeId& volume, const std::set<Party>& servers,
                                Duration patience) {
   S3O_CO_ASSIGN(const auto hellos, co_await all.hello(patience));
@@ -80,7 +80,8 @@ Result<std::set<Party>> reenrol(Connection& connection, const Vault& vault, Disk
   return lost;
 }
 
-/// Tells the other servers of one's new address and key. Returns those that do not know it now.
+/// Tells the other servers the new address and key of one server. Returns those that did not learn
+/// it.
 Task<std::vector<Party>> tell_of_peer(Connection& connection, const Vault& vault, Party server,
                                       const ServerAddress& address) {
   Servers all(connection.executor(), connection.clock(), connection.random(),
@@ -124,7 +125,7 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
   }
   S3O_ASSIGN(auto thread, NetworkThread::start());
   OpenVolume volume(vault, keys, options, std::move(thread));
-  // An eviction would move slots that are damaged at too many servers, and so give them up.
+  // An eviction would move slots that are damaged at too many servers, and so lose them for good.
   S3O_TRY(volume.start(VolumeEngine::Evictions::none));
   const auto healed = volume.scrub(servers, options.progress);
   Status closed = volume.close();

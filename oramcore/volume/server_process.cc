@@ -1,4 +1,4 @@
-// Spawns one s3oramfs-serverd, waits for its readiness, and says how it ended.
+// Spawns one s3oramfs-serverd, waits until it is ready, and says how it ended.
 #include "oramcore/volume/server_process.h"
 
 #include <fcntl.h>
@@ -27,8 +27,8 @@ namespace {
 using Path = std::filesystem::path;
 
 constexpr mode_t kLogMode = 0600;
-// The child's descriptors are 0 to 2, this pipe, and nothing else: a server must not keep alive
-// anything that is open here (above all a mount's /dev/fuse).
+// The child's descriptors are 0 to 2, this pipe, and no others, because a server must not keep
+// alive anything that is open here (above all a mount's /dev/fuse).
 constexpr int kReadyFd = 3;
 
 std::string describe(int status) {
@@ -36,8 +36,8 @@ std::string describe(int status) {
   return fmt::format("signal {}", WTERMSIG(status));
 }
 
-// Makes a folder, and makes its name durable even if it exists: the process that made it may have
-// ended before it could.
+// Makes a directory, and makes its name durable even if it exists, because the process that made it
+// may have ended before it could do so.
 Status make_folder(const Path& folder) {
   std::error_code error;
   if (std::filesystem::create_directory(folder, error))
@@ -65,7 +65,7 @@ std::vector<std::string> arguments(const Path& serverd, const Path& store, unsig
   return all;
 }
 
-// Uses posix_spawn, so that no code of ours runs between fork and exec, where a process with
+// Uses posix_spawn, so that none of our code runs between fork and exec, where a process with
 // threads may do almost nothing.
 int spawn_server(const std::vector<std::string>& args, const Path& folder, const Path& log,
                  int ready, pid_t& pid) {
@@ -82,8 +82,8 @@ int spawn_server(const std::vector<std::string>& args, const Path& folder, const
   ::posix_spawn_file_actions_addclosefrom_np(&actions, kReadyFd + 1);
   ::posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
 
-  // Default signals and a session of its own: Ctrl-C on a terminal is for the client, which still
-  // needs its servers in order to end well.
+  // Gives the child default signals and a session of its own: Ctrl-C on a terminal is for the
+  // client, which still needs its servers in order to end well.
   sigset_t none;
   sigset_t every;
   ::sigemptyset(&none);
@@ -148,7 +148,7 @@ Status ServerProcess::launch() {
   S3O_TRY(make_folder(store_.parent_path()));
   S3O_TRY(make_folder(store_));
   std::error_code error;
-  std::filesystem::remove(run / fmt::format("{}.sock", number_), error);  // a killed server's
+  std::filesystem::remove(run / fmt::format("{}.sock", number_), error);  // left by a killed server
   log_start_ = std::filesystem::file_size(log_, error);
   if (error) log_start_ = 0;
 
@@ -224,7 +224,7 @@ void ServerProcess::signal(int number) {
   if (pid_ >= 0) ::kill(pid_, number);
 }
 
-// SIGTERM kills only a server that is not ready yet, and has nothing to lose.
+// SIGTERM kills a server only while it is not ready yet, when it has nothing to lose.
 bool ServerProcess::ended_well() const {
   return status_ == 0 || (WIFSIGNALED(status_) && WTERMSIG(status_) == SIGTERM);
 }

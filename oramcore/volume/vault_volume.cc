@@ -1,4 +1,4 @@
-// Checks of a vault before its volume is used.
+// Checks a vault before its volume is used.
 #include "oramcore/volume/vault_volume.h"
 
 #include <filesystem>
@@ -24,12 +24,12 @@ std::string peer_text(Party server, const ServerAddress& address) {
 
 Status check_owner(const Vault& vault, const VaultKeys& keys) {
   SealedDisk disk(keys.pages);
-  // Users name the vault, not the directory of a source in it.
+  // Users refer to the vault, not to the directory of a source in it.
   const std::filesystem::path directory =
       vault.is_source() ? vault.directory().parent_path() : vault.directory();
   if (std::error_code error;
       vault.is_source() && !std::filesystem::exists(vault.database(), error) && !error)
-    return fail(Errc::damaged_vault, "{} is gone: s3oramfs restore --force {} makes it again",
+    return fail(Errc::damaged_vault, "{} is gone: s3oramfs restore --force {} rebuilds it",
                 vault.database().string(), shell_word(directory));
   S3O_TRY(check_page_key(vault.database(), *disk.page_key()));
   auto database = Database::open(vault.database().string(), Database::Mode::read_only, disk);
@@ -55,15 +55,14 @@ Status check_replaceable(const Vault& vault, Party server) {
   if (vault.config().local)
     return fail(
         Errc::usage,
-        "{}: its servers run on this machine: s3oramfs repair --server N makes a lost store "
-        "again",
+        "{}: its servers run on this machine: s3oramfs repair --server N recreates a lost store",
         directory);
   if (server < 1 || server > count)
     return fail(Errc::usage, "{}: there is no server {}, but {} from 1 on", directory, server,
                 count);
   if (!kind_of(vault).can_reenrol(vault.config().params))
     return fail(Errc::unsupported,
-                "{}: its one server has the only copy of everything: stop it, copy its whole store "
+                "{}: its one server has the only copy of everything; stop it, copy its whole store "
                 "to the new machine, start it there, and run s3oramfs server {} 1 HOST:PORT,KEY",
                 directory, shell_word(vault.directory()));
   return {};
@@ -76,8 +75,8 @@ Status check_places(const Vault& vault, Disk& disk) {
   for (const Finding& finding : report->findings)
     if (!finding.harmless)
       return fail(Errc::damaged_vault,
-                  "{}: {}: while the vault moves to other servers, it is not mounted with that: "
-                  "s3oramfs restore --force {}",
+                  "{}: {}: while the vault moves to other servers, it cannot be mounted with that "
+                  "damage: s3oramfs restore --force {}",
                   finding.where, finding.what, shell_word(vault.directory()));
   return {};
 }

@@ -1,4 +1,4 @@
-// What a vault says of its volume, and the checks before that is used.
+// What a vault says about its volume, and checks before the volume is used.
 #pragma once
 
 #include <string>
@@ -9,21 +9,21 @@
 
 namespace s3oram {
 
-/// Returns what the vault's scheme does.
+/// Returns the functions of the vault's scheme.
 const VolumeKind& kind_of(const Vault& vault);
-/// Returns what a client of the volume needs of the vault.
+/// Returns what a client of the volume needs to know about the vault.
 ClientVolume client_volume(const Vault& vault, const VaultKeys& keys);
-/// As PeerRequest has it.
+/// Returns the text of a PeerRequest that names this server.
 std::string peer_text(Party server, const ServerAddress& address);
 
-/// Checks that vault.db belongs to this volume, before any server is asked.
+/// Checks that vault.db belongs to the vault's volume. Call this before asking any server.
 Status check_owner(const Vault& vault, const VaultKeys& keys);
-/// Checks that the vault is ready, and has a vault.db of this volume.
+/// Checks that the vault is ready and has a vault.db that belongs to its volume.
 Status check_usable(const Vault& vault, const VaultKeys& keys);
 /// Checks that the server can be replaced.
 Status check_replaceable(const Vault& vault, Party server);
-/// Checks the rows of places in vault.db before a migration goes on, because a block whose row is
-/// bad would be taken from the source, which has an old content of it.
+/// Checks the places of blocks in vault.db before a migration goes on. A block whose row is bad
+/// would be read from the source, whose content is outdated.
 Status check_places(const Vault& vault, Disk& disk);
 
 }  // namespace s3oram

@@ -20,7 +20,7 @@ Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& 
     co_return co_await servers.create(vault.config().params, options.deadline);
   });
   if (!created) return connection->explain(created);
-  // An earlier init, cut short, may have made vault.db already.
+  // An earlier init that was interrupted may have made vault.db already.
   SealedDisk disk(keys.pages);
   S3O_TRY(kind_of(vault).create(client_volume(vault, keys), disk));
   {

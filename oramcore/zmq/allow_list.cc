@@ -1,4 +1,4 @@
-// The addresses that may connect to a server at all.
+// Parses the addresses that may connect to a server.
 #include "oramcore/zmq/allow_list.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ std::optional<unsigned short> parse_bits(std::string_view text, unsigned short m
   return bits;
 }
 
-/// Whether no bit is set behind the prefix: if one is, the address is likelier a slip than a
-/// network.
+/// Returns whether no bit is set after the prefix. If one is, the text is more likely a mistake
+/// than a network.
 bool is_exact(const Network& network) {
   return std::visit([](const auto& one) { return one == one.canonical(); }, network);
 }
@@ -46,7 +46,7 @@ Result<Network> parse_network(const std::string& text) {
   const Network network = address.is_v4() ? Network(asio::ip::network_v4(address.to_v4(), *bits))
                                           : Network(asio::ip::network_v6(address.to_v6(), *bits));
   if (slash != std::string::npos && !is_exact(network))
-    return fail(Errc::usage, "{}: the address has bits behind the first {}: write {}", text, *bits,
+    return fail(Errc::usage, "{}: the address has bits after the first {}; write {}", text, *bits,
                 to_string(network));
   return network;
 }

@@ -1,4 +1,4 @@
-// The addresses that may connect to a server at all.
+// The addresses that may connect to a server.
 #pragma once
 
 #include <boost/asio/ip/address.hpp>
@@ -19,11 +19,11 @@ using Network = std::variant<asio::ip::network_v4, asio::ip::network_v6>;
 /// Reads "ADDRESS" or "ADDRESS/BITS", in numbers. Errors: usage.
 Result<Network> parse_network(const std::string& text);
 
-/// Returns an IPv4 address for one that is mapped into IPv6 (::ffff:a.b.c.d), and any other as it
-/// is.
+/// Returns the IPv4 address for one that is mapped into IPv6 (::ffff:a.b.c.d), and any other
+/// address unchanged.
 asio::ip::address plain(const asio::ip::address& address);
 
-/// Whether `address` is in one of the networks. An empty list admits every address.
+/// Returns whether `address` is in one of the networks. An empty list admits every address.
 bool is_allowed(const std::vector<Network>& networks, const asio::ip::address& address);
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// Takes strangers through the CURVE handshake before ZeroMQ sees them: see gate.h.
+// Leads strangers through the CURVE handshake before ZeroMQ sees them: see gate.h.
 #include "oramcore/zmq/gate.h"
 
 #include <ifaddrs.h>
@@ -34,9 +34,9 @@ using boost::system::error_code;
 using Tcp = asio::ip::tcp;
 using Unix = asio::local::stream_protocol;
 
-constexpr std::chrono::milliseconds kPause{100};  // after a connection could not be accepted
+constexpr std::chrono::milliseconds kPause{100};  // pause after failing to accept a connection
 constexpr int kBacklog = 1024;
-constexpr std::size_t kBuffer = 128 << 10;  // of each direction of a connection that is admitted
+constexpr std::size_t kBuffer = 128 << 10;  // bytes for each direction of an admitted connection
 constexpr std::size_t kFrameOverhead = 64;  // CURVE's nonce and tag
 
 // How TCP notices a dead link.
@@ -65,7 +65,7 @@ Tcp::endpoint where(const std::string& endpoint) {
   const auto colon = rest.rfind(':');
   std::string host = rest.substr(0, colon);
   const std::string port_text = rest.substr(colon + 1);
-  std::uint16_t port = 0;  // stays 0, any port, for "*"
+  std::uint16_t port = 0;  // for "*" it stays 0, which means any port
   std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
   if (host == "*") return {asio::ip::address_v6::any(), port};
   if (host.front() == '[') host = host.substr(1, host.size() - 2);
@@ -80,17 +80,17 @@ std::string written(const Tcp::endpoint& endpoint) {
                          : fmt::format("{}:{}", address.to_string(), endpoint.port());
 }
 
-/// Strangers get a quarter of the descriptors that this process may have open.
+/// Limits strangers to a quarter of the descriptors that this process may have open.
 GateLimits within_descriptors(GateLimits limits) {
   rlimit open{};
   if (::getrlimit(RLIMIT_NOFILE, &open) != 0) return limits;
   const auto share = std::max<std::size_t>(2, static_cast<std::size_t>(open.rlim_cur) / 8);
   limits.silent = std::min(limits.silent, share);
-  limits.knocking = std::min(limits.knocking, share / 2);  // each holds two descriptors
+  limits.knocking = std::min(limits.knocking, share / 2);  // each of them holds two descriptors
   return limits;
 }
 
-/// Throws std::system_error.
+/// Starts listening. Throws std::system_error.
 void listen(Tcp::acceptor& acceptor, Tcp::endpoint at, bool any_address) {
   error_code error;
   acceptor.open(at.protocol(), error);
@@ -117,14 +117,14 @@ void tune(Tcp::socket& socket) {
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, kUnackedMs);
 }
 
-/// The network for which a connection counts: an IPv4 address, or the /64 of an IPv6 address, of
-/// which one machine has many.
+/// Returns the network for which a connection counts: an IPv4 address, or the /64 of an IPv6
+/// address, because one machine has many of these.
 Network network_of(const asio::ip::address& address) {
   if (address.is_v4()) return asio::ip::network_v4(address.to_v4(), 32);
   return asio::ip::network_v6(asio::ip::address_v6(address.to_v6().to_bytes()), 64).canonical();
 }
 
-/// Reads one whole frame. Returns false if there is none, or if it is not one of a handshake.
+/// Reads one whole frame. Returns false if there is none, or if it does not belong to a handshake.
 template <class Socket>
 Task<bool> read_frame(Socket& from, Bytes& frame) {
   error_code error;
@@ -176,14 +176,14 @@ class Visit : public std::enable_shared_from_this<Visit> {
     });
   }
   void stay() { deadline_.cancel(); }
-  /// Operations that wait for the connection end with an error.
+  /// Closes the connection. Operations that wait for it end with an error.
   void close() {
     error_code ignored;
     outer.close(ignored);
     inner.close(ignored);
   }
 
-  /// Leaves the room it is in. Returns what room.enter() does.
+  /// Moves to `room`, and leaves the room that it is in. Returns the result of room.enter().
   std::string enter(WaitingRoom& room) {
     leave();
     room_ = &room;
@@ -194,7 +194,7 @@ class Visit : public std::enable_shared_from_this<Visit> {
   }
 
   Tcp::socket outer;
-  Unix::socket inner;  // to ZeroMQ
+  Unix::socket inner;  // leads to ZeroMQ
   const std::string address;
   const Network network;
 
@@ -274,7 +274,7 @@ Task<void> Gate::accept_all() {
     error_code error;
     Tcp::endpoint from;
     Tcp::socket socket = co_await acceptor_.async_accept(from, into(error));
-    if (error) {  // perhaps there are no descriptors left
+    if (error) {  // perhaps no descriptors are left
       silent_.close_oldest();
       pause.expires_after(kPause);
       co_await pause.async_wait(into(error));
@@ -312,7 +312,7 @@ Task<void> Gate::pass_on_questions(std::shared_ptr<Visit> visit) {
         co_await visit->outer.async_read_some(asio::buffer(buffer), into(error));
     if (error) break;
     if (!frames.take(ByteSpan(buffer).first(got), largest_message_ + kFrameOverhead)) {
-      spdlog::error("{} sends a message of more than {} bytes: closed the connection",
+      spdlog::error("{} sent a message of more than {} bytes: closed the connection",
                     visit->address, largest_message_.load());
       break;
     }
@@ -357,7 +357,7 @@ Task<bool> Gate::hear_hello(Visit& visit, Bytes& said) {
   co_return true;
 }
 
-/// Whether a HELLO was made with our public key.
+/// Returns whether a HELLO was made with our public key.
 bool Gate::is_for_us(ByteSpan hello) const {
   const std::size_t header = zmtp::header_size(hello[0]);
   static constexpr std::string_view kName("\x05HELLO", 6);
@@ -374,8 +374,8 @@ bool Gate::is_for_us(ByteSpan hello) const {
                                 body.data() + zmtp::kHelloKey, keys_.secret_key.data()) == 0;
 }
 
-/// Passes the INITIATE on, and ZeroMQ's answer back. One connection at a time, so that the ZAP
-/// handler, which judges the key, can be told where it comes from.
+/// Passes on the INITIATE, and ZeroMQ's answer back. Handles one connection at a time, so that the
+/// ZAP handler, which judges the key, can be told where it comes from.
 Task<bool> Gate::be_judged(Visit& visit) {
   Bytes frame;
   if (!co_await read_frame(visit.outer, frame)) co_return false;

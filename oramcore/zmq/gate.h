@@ -1,12 +1,13 @@
-// Listens at a server's TCP port in place of ZeroMQ, which sets no bounds for strangers. ZeroMQ
-// sees a connection only once it has begun CURVE's handshake with this server's key.
+// Listens at a server's TCP port in place of ZeroMQ, which does not limit strangers. ZeroMQ sees a
+// connection only once it has begun CURVE's handshake with this server's key.
 //
 // A new connection waits among the silent ones until the gate has read its greeting and its HELLO.
 // A HELLO shows that the other side knows the server's public key. The connection then waits among
 // those that have knocked, and the gate connects to ZeroMQ over a unix socket. It passes on the
-// commands of the handshake one by one, none longer than 1 KiB, until ZeroMQ answers READY: the
-// other side's key is admitted. From then on the gate passes bytes on, and looks only at the sizes
-// of frames. So a stranger can make the server hold a few hundred small records and sockets.
+// commands of the handshake one by one, none longer than 1 KiB, until ZeroMQ answers READY, which
+// means that the other side's key is admitted. From then on the gate passes bytes on, and checks
+// only the sizes of frames. So strangers can make the server hold at most a few hundred small
+// records and sockets.
 #pragma once
 
 #include <atomic>
@@ -30,13 +31,13 @@ namespace s3oram {
 
 class Visit;
 
-/// Connections that are not admitted yet: at most `most` in all and `most_of_one` from one network.
-/// One too many takes the place of the oldest, of its own network first, so that strangers crowd
-/// out each other. One executor; not thread-safe.
+/// Connections that are not admitted yet: at most `most` in all, and `most_of_one` from one
+/// network. A further one replaces the oldest, preferably one of its own network, so that strangers
+/// displace each other. One executor; not thread-safe.
 class WaitingRoom {
  public:
   WaitingRoom(std::size_t most, std::size_t most_of_one) : most_(most), of_one_(most_of_one) {}
-  /// Returns the address of the connection that had to go; empty if none had to.
+  /// Returns the address of the connection that was closed; empty if there was none.
   std::string enter(Visit& visit);
   void leave(Visit& visit);
   void close_oldest();
@@ -50,26 +51,27 @@ class WaitingRoom {
 
 struct GateLimits {
   std::size_t silent = 256, silent_of_one = 64;     // have not sent a HELLO
-  std::size_t knocking = 64, knocking_of_one = 16;  // have sent one
-  std::chrono::milliseconds patience{3'000};        // from the connection to READY
+  std::size_t knocking = 64, knocking_of_one = 16;  // have sent a HELLO
+  std::chrono::milliseconds patience{3'000};        // time from the connection to READY
 };
 
 class Gate {
  public:
-  /// Listens at `endpoint`, as parse_endpoint returns it, and passes connections on to ZeroMQ at
-  /// the abstract unix socket `inner`. A thread of its own does the work. Throws std::system_error.
+  /// Listens at `endpoint`, a result of parse_endpoint(), and passes connections on to ZeroMQ at
+  /// the abstract unix socket `inner`. The work is done on a separate thread. Throws
+  /// std::system_error.
   Gate(const std::string& endpoint, std::string inner, const KeyPair& keys,
        std::vector<Network> allowed, const GateLimits& limits = {});
   ~Gate();
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  /// The endpoint as parse_endpoint() would return it, with the port that "*" became.
+  /// Returns the endpoint in the form of parse_endpoint(), with the port that was chosen for "*".
   const std::string& endpoint() const { return endpoint_; }
   /// Closes connections that send a longer message. Any thread.
   void limit_messages(std::size_t largest) { largest_message_ = largest; }
-  /// The ADDRESS:PORT of the connection whose key ZeroMQ is asking about; only one connection at a
-  /// time is at this step. Any thread.
+  /// Returns the ADDRESS:PORT of the connection whose key ZeroMQ is asking about; only one
+  /// connection at a time is at this step. Any thread.
   std::string being_judged() const;
 
  private:

@@ -12,16 +12,16 @@
 namespace s3oram {
 namespace {
 
-constexpr std::chrono::milliseconds kPauseAfterError{100};  // it may come again at once
+constexpr std::chrono::milliseconds kPauseAfterError{100};  // the error may recur immediately
 
-// The frames of a request: those of a ROUTER, then RFC 27's in its order.
+// The frames of a request: those of a ROUTER, followed by those of RFC 27, in its order.
 enum Frame : std::size_t {
   kConnection,
   kDelimiter,
   kVersion,
   kRequestId,
   kDomain,
-  kAddress,  // of the gate
+  kAddress,  // the address of the gate
   kIdentity,
   kMechanism,
   kCredentials,
@@ -32,7 +32,8 @@ std::chrono::nanoseconds now() { return std::chrono::steady_clock::now().time_si
 
 }  // namespace
 
-// A ROUTER, unlike a REP, can take the next request even if it could not answer the last one.
+// Uses a ROUTER because, unlike a REP, it can take the next request even if it could not answer the
+// last one.
 ZapHandler::ZapHandler(zmq::context_t& context, Admitted admitted,
                        std::function<std::string()> address)
     : socket_(context, zmq::socket_type::router),
@@ -108,13 +109,13 @@ std::string ZapHandler::judge(const std::vector<zmq::message_t>& request) {
   }
   warn_refused(
       fmt::format("key {} is not known here; if it is your client's, authorize it; if it is "
-                  "another server's, list it by 's3oramfs-serverd peers'",
+                  "another server's, list it with 's3oramfs-serverd peers'",
                   to_text(key)));
   return {};
 }
 
-// Anyone who reaches the port can cause these warnings, so they are limited: they must not fill the
-// disk.
+// Anyone who reaches the port can cause these warnings, so they are limited, in order not to fill
+// the disk.
 void ZapHandler::warn_refused(const std::string& why) {
   if (refusals_.pass(now()))
     spdlog::warn("refused a connection from {}: {}{}", address_(), why, refusals_.more());

@@ -15,29 +15,29 @@
 
 namespace s3oram {
 
-/// The ZAP domain of our listeners. They also drop messages without a "User-Id": without a handler
-/// ZeroMQ would admit everybody.
+/// The ZAP domain of our listeners. They also drop messages without a "User-Id", because without a
+/// handler ZeroMQ would admit everyone.
 inline constexpr const char* kZapDomain = "s3oramfs";
 
-/// Answers ZeroMQ's requests on a thread of its own, which goes on after every error. Thread-safe.
+/// Answers ZeroMQ's requests on a separate thread, which goes on after every error. Thread-safe.
 class ZapHandler {
  public:
   using Admitted = std::map<PublicKey, Party>;
 
-  /// The "User-Id" of a party's connections: its number and the key, because a party may get
-  /// another key while connections by its earlier one are open.
+  /// Returns the "User-Id" of a party's connections: its number and the key, because a party may
+  /// get another key while connections with its earlier one are open.
   static std::string user_of(Party party, const PublicKey& key);
 
   /// Must be constructed before any listener of `context` binds. `address`, called on the handler's
-  /// thread, returns where the connection comes from whose key is being judged. Throws zmq::error_t
+  /// thread, returns where the connection whose key is being judged comes from. Throws zmq::error_t
   /// or std::system_error.
   ZapHandler(zmq::context_t& context, Admitted admitted, std::function<std::string()> address);
-  /// Joins the thread. Call context.shutdown() first, which ends it.
+  /// Joins the thread. Call context.shutdown() first, because that ends the thread.
   ~ZapHandler();
   ZapHandler(const ZapHandler&) = delete;
   ZapHandler& operator=(const ZapHandler&) = delete;
 
-  /// Replaces the admitted keys. Connections that are open stay.
+  /// Replaces the admitted keys. Open connections stay open.
   void admit(Admitted admitted);
 
  private:
@@ -52,8 +52,8 @@ class ZapHandler {
   std::function<std::string()> address_;
   std::mutex mutex_;
   Admitted admitted_;                           // under mutex_
-  LogLimit refusals_{std::chrono::seconds(1)};  // the thread's own
-  LogLimit failures_;                           // the thread's own
+  LogLimit refusals_{std::chrono::seconds(1)};  // used only by the thread
+  LogLimit failures_;                           // used only by the thread
   std::thread thread_;
 };
 

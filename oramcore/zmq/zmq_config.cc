@@ -16,7 +16,7 @@
 namespace s3oram {
 namespace {
 
-// Refuses an endpoint that is not in the form that parse_endpoint() returns.
+// Refuses an endpoint that is not in the form returned by parse_endpoint().
 Status check_endpoint(const std::string& endpoint) {
   S3O_ASSIGN(const auto parsed, parse_endpoint(endpoint));
   if (parsed != endpoint)
@@ -77,7 +77,7 @@ Result<ZapHandler::Admitted> admitted_keys(const ZmqConfig& config,
     if (!added && at->second != kClient)
       return fail(Errc::usage,
                   "key {} is both a client's and server {}'s, and each needs its own: end the "
-                  "client's by 's3oramfs-serverd revoke'",
+                  "client's with 's3oramfs-serverd revoke'",
                   to_text(key), at->second);
   }
   return admitted;
@@ -86,15 +86,15 @@ Result<ZapHandler::Admitted> admitted_keys(const ZmqConfig& config,
 Status check_ipc_free(const std::string& endpoint) {
   const std::string path = ipc_path(endpoint);
   struct stat found {};
-  if (::lstat(path.c_str(), &found) != 0) return {};  // free, or bind will fail and say why
+  if (::lstat(path.c_str(), &found) != 0) return {};  // it is free, or bind will fail and say why
   if (!S_ISSOCK(found.st_mode))
-    return fail(Errc::exists, "listening on {}: there is something that is not a socket", endpoint);
+    return fail(Errc::exists, "listening on {}: that path exists, and is not a socket", endpoint);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.get() < 0) return system_failure(errno, "listening on {}", endpoint);
-  // Only ECONNREFUSED means that nobody listens: EAGAIN comes from a listener, too.
+  // Only ECONNREFUSED means that nobody listens; EAGAIN also comes from a listener.
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
       errno != ECONNREFUSED)
     return fail(Errc::exists, "listening on {}: another process listens there; stop it first",

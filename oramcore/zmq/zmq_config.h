@@ -10,13 +10,13 @@ namespace s3oram {
 /// Checks endpoints, numbers and keys. Errors: usage.
 Status check(const ZmqConfig& config);
 
-/// Returns the keys that a listener admits, and whose they are. Errors: usage (two parties with one
-/// key).
+/// Returns the keys that a listener admits, with their parties. Errors: usage (two parties have the
+/// same key).
 Result<ZapHandler::Admitted> admitted_keys(const ZmqConfig& config,
                                            const std::vector<PublicKey>& clients);
 
-/// Checks that an ipc endpoint is free: ZeroMQ would take it from another process. Errors: exists
-/// (a process listens there, or the path is not a socket).
+/// Checks that an ipc endpoint is free, because ZeroMQ would take it away from another process.
+/// Errors: exists (a process listens there, or the path is not a socket).
 Status check_ipc_free(const std::string& endpoint);
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// Keeps a connection to one server open, and says why when it cannot.
+// Keeps a connection to one server open, and says why if it cannot.
 #include "oramcore/zmq/zmq_peer.h"
 
 #include <spdlog/spdlog.h>
@@ -52,7 +52,7 @@ void ZmqPeer::close() {
 
 zmq::socket_t ZmqPeer::make_dealer() {
   auto dealer = open_zmq_socket(context_, zmq::socket_type::dealer, largest_message_);
-  // Nothing is queued for a server that is not connected: Rpc sends it again.
+  // Nothing is queued for a server that is not connected, because Rpc sends it again.
   dealer.set(zmq::sockopt::immediate, true);
   if (is_tcp(address_.endpoint)) {
     dealer.set(zmq::sockopt::ipv6, wants_ipv6(address_.endpoint));
@@ -112,20 +112,21 @@ void ZmqPeer::on_event(std::uint16_t event) {
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
       if (state_ != PeerState::refused)
         spdlog::warn(
-            "server {} at {} does not know our key {}: there, 's3oramfs-serverd peers' has to list "
-            "it if it is a server's, 's3oramfs-serverd authorize' to admit it if it is a client's",
+            "server {} at {} does not know our key {}; on that server, run 's3oramfs-serverd "
+            "peers' to list it if it is a server's, or 's3oramfs-serverd authorize' to admit it if "
+            "it is a client's",
             address_.party, address_.endpoint, to_text(keys_.public_key));
       become(PeerState::refused);
       break;
     case ZMQ_EVENT_DISCONNECTED:
-      // Before the handshake has succeeded, this means a wrong key, of which neither side can tell
-      // the other; but a server that is killed does so too, for a moment.
+      // Before the handshake has succeeded, this means a wrong key, which neither side can report
+      // to the other. But a server that is killed causes it too, for a moment.
       if (!broken_off_) broken_off_ = std::chrono::steady_clock::now();
       if (state_ == PeerState::connecting && address_.key &&
           std::chrono::steady_clock::now() - *broken_off_ >= kDying) {
         spdlog::warn(
-            "server {} at {} breaks connections off before they are secure: it has another key "
-            "than {}, or is no s3oramfs-serverd; ask its owner for its public key",
+            "server {} at {} closes connections before they are secure: it has another key than "
+            "{}, or is not an s3oramfs-serverd; ask its owner for its public key",
             address_.party, address_.endpoint, to_text(*address_.key));
         become(PeerState::insecure);
       }
@@ -135,7 +136,7 @@ void ZmqPeer::on_event(std::uint16_t event) {
       }
       reopen_later();
       break;
-    case ZMQ_EVENT_CLOSED:  // nobody listens there now, and another server may do so next
+    case ZMQ_EVENT_CLOSED:  // nobody listens there now; later another server may
       broken_off_.reset();
       become(PeerState::connecting);
       break;
@@ -144,8 +145,8 @@ void ZmqPeer::on_event(std::uint16_t event) {
   }
 }
 
-// ZeroMQ gives up a connection for good after a refused key, an oversized message or any other
-// protocol error, so it is opened again here.
+// After a refused key, an oversized message or any other protocol error, ZeroMQ gives up a
+// connection for good, so it is opened again here.
 void ZmqPeer::reopen_later() {
   reopen_.expires_after(kReopenAfter);
   reopen_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {

@@ -13,18 +13,19 @@
 
 namespace s3oram {
 
-/// On an ipc link the routing id says who a party is: this bit and its number, then kIpcNonce
-/// random bytes. It is trusted because the uid is ours. (ZeroMQ's own ids begin with 0.)
+/// On an ipc link, the routing id says who a party is: a byte with this bit and the party's number,
+/// followed by kIpcNonce random bytes. It is trusted because the uid is ours. (ZeroMQ's own ids
+/// begin with 0.)
 inline constexpr std::uint8_t kIpcParty = 0x80;
 inline constexpr std::size_t kIpcNonce = 8;
 
-/// Used on the executor only. Must be held by a shared_ptr.
+/// Must be used only on the executor, and held by a shared_ptr.
 class ZmqPeer : public std::enable_shared_from_this<ZmqPeer> {
  public:
   using Handler = std::function<void(zmq::message_t& message)>;
   using Connected = std::function<void()>;
 
-  /// `context` must outlive it.
+  /// `context` must outlive this object.
   ZmqPeer(zmq::context_t& context, Executor executor, PeerAddress address, Party self,
           const KeyPair& keys, std::size_t largest_message, Handler handler, Connected connected);
   ~ZmqPeer();
@@ -34,7 +35,7 @@ class ZmqPeer : public std::enable_shared_from_this<ZmqPeer> {
   void close();
   bool send(Bytes message) { return dealer_ && dealer_->send(std::move(message)); }
   PeerState state() const { return state_; }
-  /// When the state last changed.
+  /// Returns when the state last changed.
   std::chrono::steady_clock::time_point since() const { return since_; }
 
  private:
@@ -53,7 +54,8 @@ class ZmqPeer : public std::enable_shared_from_this<ZmqPeer> {
   Handler handler_;
   Connected connected_;
   PeerState state_ = PeerState::connecting;
-  // When connections began to break off before the handshake was done.
+  // When the server began to close connections before the handshake finished; std::nullopt if it
+  // does not.
   std::optional<std::chrono::steady_clock::time_point> broken_off_;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   std::shared_ptr<ZmqSocket> dealer_;

@@ -11,10 +11,10 @@
 namespace s3oram {
 namespace {
 
-// How many messages are handed over before other work on the executor may run.
+// How many messages are passed on before other work on the executor may run.
 constexpr int kBatch = 64;
 constexpr std::size_t kMostFrames = 2;
-// Messages queued for a connection; the senders' own limits keep far below.
+// Messages queued per connection; the senders' own limits are far below.
 constexpr int kHighWaterMark = 1000;
 // CURVE's nonce, tag and headers count against ZMQ_MAXMSGSIZE.
 constexpr std::int64_t kSocketOverhead = 64;
@@ -22,8 +22,8 @@ constexpr std::int64_t kSocketOverhead = 64;
 constexpr int kReconnectFirstMs = 50;
 constexpr int kReconnectLastMs = 1000;
 constexpr int kConnectTimeoutMs = 5000;
-constexpr int kHandshakeTimeoutMs = 3000;  // as the gate has it
-// A heartbeat waits behind a large message on a slow link, so its timeout is long. TCP notices a
+constexpr int kHandshakeTimeoutMs = 3000;  // the same as the gate's
+// On a slow link a heartbeat waits behind a large message, so its timeout is long. TCP notices a
 // dead link sooner.
 constexpr int kHeartbeatMs = 10'000;
 constexpr int kHeartbeatTimeoutMs = 60'000;
@@ -33,7 +33,7 @@ constexpr int kTcpProbes = 3;
 constexpr int kTcpUnackedMs = 20'000;
 
 // A ZeroMQ thread frees a message once it is sent. ThreadSanitizer does not see how the message got
-// there, so it is told.
+// to that thread, so it has to be told.
 void give([[maybe_unused]] Bytes* bytes) {
 #ifdef __SANITIZE_THREAD__
   __tsan_release(bytes);
@@ -104,8 +104,8 @@ void ZmqSocket::close() {
   socket_.close();
 }
 
-// The descriptor signals only once that ZMQ_EVENTS has changed, and any call on the socket, a send
-// too, may consume that signal. So ZMQ_EVENTS is what counts.
+// The descriptor only signals that ZMQ_EVENTS has changed, and any call on the socket, even a send,
+// may consume that signal. So only ZMQ_EVENTS counts.
 bool ZmqSocket::readable() {
   int events = 0;
   std::size_t size = sizeof events;
@@ -139,7 +139,7 @@ void ZmqSocket::post_drain() {
 }
 
 void ZmqSocket::drain() {
-  const auto self = shared_from_this();  // the handler may drop the owner
+  const auto self = shared_from_this();  // the handler may destroy the owner
   for (int handled = 0; handled < kBatch; ++handled) {
     if (!socket_) return;
     if (!receive()) return wait();
@@ -147,7 +147,7 @@ void ZmqSocket::drain() {
   if (socket_) post_drain();
 }
 
-// Hands over one message. Returns false if there is none.
+// Passes on one message. Returns false if there is none.
 bool ZmqSocket::receive() {
   std::array<zmq::message_t, kMostFrames> frames;
   std::size_t count = 0;

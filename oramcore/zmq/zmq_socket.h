@@ -13,18 +13,19 @@
 
 namespace s3oram {
 
-/// Opens a socket with the options that all of ours share: no lingering, bounded queues, messages
-/// of at most `largest` bytes, dead links noticed. Throws zmq::error_t.
+/// Opens a socket with the options that all our sockets share: no lingering, bounded queues,
+/// messages of at most `largest` bytes, detection of dead links. Throws zmq::error_t.
 zmq::socket_t open_zmq_socket(zmq::context_t& context, zmq::socket_type type, std::size_t largest);
 
 /// Gives a TCP socket our keys, and the server's key if it connects. Makes sure that ZeroMQ will
 /// use them. Throws zmq::error_t.
 void use_curve(zmq::socket_t& socket, const KeyPair& own, const PublicKey* server);
 
-/// Hands over the messages that arrive, and sends without ever waiting. Used on the executor only.
+/// Passes on the messages that arrive, and sends without ever waiting. Must be used only on the
+/// executor.
 class ZmqSocket : public std::enable_shared_from_this<ZmqSocket> {
  public:
-  /// Receives the frames of one message, one or two. A message of more frames is dropped.
+  /// Receives the one or two frames of a message. A message with more frames is dropped.
   using Handler = std::function<void(std::span<zmq::message_t> frames)>;
 
   ZmqSocket(Executor executor, zmq::socket_t socket, Handler handler);
@@ -32,11 +33,12 @@ class ZmqSocket : public std::enable_shared_from_this<ZmqSocket> {
 
   /// Starts receiving. The handler may destroy the socket's owner.
   void start();
-  /// Returns false if the message was not sent: nobody is connected, or the queue is full.
+  /// Sends a message. Returns false if it was not sent because nobody is connected or the queue is
+  /// full.
   bool send(Bytes message);
-  /// Sends on a ROUTER, to the connection `to`.
+  /// Sends a message on a ROUTER, to the connection `to`.
   bool send(ByteSpan to, Bytes message);
-  /// Closes the socket. The handler is not called any more.
+  /// Closes the socket. The handler is not called again.
   void close();
 
   zmq::socket_t& socket() { return socket_; }
@@ -50,9 +52,9 @@ class ZmqSocket : public std::enable_shared_from_this<ZmqSocket> {
   bool send_frame(zmq::message_t& frame, int flags);
 
   zmq::socket_t socket_;
-  asio::posix::stream_descriptor descriptor_;  // lent by ZeroMQ
+  asio::posix::stream_descriptor descriptor_;  // owned by ZeroMQ
   Handler handler_;
-  bool draining_ = false;  // a drain runs or is posted, and will see what arrives
+  bool draining_ = false;  // a drain runs or is posted, and will see new messages
   bool waiting_ = false;   // an async_wait on the descriptor is open
 };
 

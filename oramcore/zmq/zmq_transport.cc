@@ -26,11 +26,11 @@
 namespace s3oram {
 namespace {
 
-// ZeroMQ's own limit of a listener's messages, which cannot change later. The gate, or deliver(),
-// keeps the real one.
+// ZeroMQ's own limit for a listener's messages, which cannot be changed later. The gate, or
+// deliver(), enforces the actual limit.
 constexpr std::size_t kAnyMessage = 256 << 20;
 
-/// Returns a name for an abstract unix socket that nobody else has.
+/// Returns a name for an abstract unix socket that nobody else uses.
 std::string unique_name() {
   Bytes random(16);
   SystemRandom().fill(random);
@@ -39,7 +39,7 @@ std::string unique_name() {
   return name;
 }
 
-// A connection is carried by one ZeroMQ thread, encryption included.
+// Each connection is handled by one ZeroMQ thread, including its encryption.
 int io_threads(const ZmqConfig& config) {
   const std::size_t connections = 2 * config.peers.size() + 1;
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
@@ -67,7 +67,8 @@ class Sockets final : public ZmqTransport {
   }
   ~Sockets() override;
 
-  /// Throws zmq::error_t or std::system_error. `doing` names the step that failed.
+  /// Opens the sockets. Throws zmq::error_t or std::system_error. `doing` names the step that
+  /// failed.
   void open(ZapHandler::Admitted admitted, std::string& doing);
 
   void on_message(Handler handler) override { handler_ = std::move(handler); }
@@ -97,13 +98,13 @@ class Sockets final : public ZmqTransport {
   Executor executor_;
   ZmqConfig config_;
   zmq::context_t context_;
-  std::unique_ptr<Gate> gate_;  // before zap_, whose thread asks it
+  std::unique_ptr<Gate> gate_;  // before zap_, whose thread calls it
   std::unique_ptr<ZapHandler> zap_;
   std::shared_ptr<ZmqSocket> router_;
   std::map<std::pair<Party, Lane>, std::shared_ptr<ZmqPeer>> peers_;
   // The routing id with which each party last asked.
   std::map<std::pair<Party, Lane>, Bytes> routes_;
-  std::map<Party, std::string> users_;  // of the servers' present keys (ZapHandler::user_of)
+  std::map<Party, std::string> users_;  // names for the servers' current keys (ZapHandler::user_of)
   std::map<Party, Traffic> traffic_;
   std::string endpoint_;
   Handler handler_;
@@ -148,7 +149,7 @@ void Sockets::connect(const PeerAddress& address, Lane lane) {
 void Sockets::listen(ZapHandler::Admitted admitted) {
   auto router = open_zmq_socket(context_, zmq::socket_type::router, kAnyMessage);
   router.set(zmq::sockopt::router_mandatory, true);
-  const uid_t uid = ::geteuid();  // only it may connect over unix sockets
+  const uid_t uid = ::geteuid();  // only this user may connect over unix sockets
   if (zmq_setsockopt(router.handle(), ZMQ_IPC_FILTER_UID, &uid, sizeof uid) != 0)
     throw zmq::error_t();
   if (is_tcp(config_.listen)) {
@@ -179,8 +180,8 @@ void Sockets::limit_messages(std::size_t largest) {
   if (gate_) gate_->limit_messages(largest);
 }
 
-// Returns who asks: by the connection's key or, where only our own uid can connect, by the routing
-// id. A server that was replaced may be connected yet.
+// Returns who asks, from the connection's key or, where only our own uid can connect, from the
+// routing id. A server that was replaced may still be connected.
 std::optional<Party> Sockets::sender(std::span<zmq::message_t> frames) const {
   Party party = 0;
   if (is_tcp(config_.listen)) {
@@ -227,7 +228,7 @@ void Sockets::send(Party to, Bytes message) {
 bool Sockets::transmit(Party to, Bytes message) {
   if (message.empty()) return false;
   if (message.size() > config_.largest_message) {
-    // The other side would close the connection because of it.
+    // The other side would close the connection because of such a message.
     spdlog::error("a message of {} bytes to party {} is over the limit of {}", message.size(), to,
                   config_.largest_message);
     return false;
@@ -239,7 +240,7 @@ bool Sockets::transmit(Party to, Bytes message) {
   return route != routes_.end() && router_->send(route->second, std::move(message));
 }
 
-// Falls back to the express connection while the bulk one is not connected.
+// Uses the express connection while the bulk one is not connected.
 bool Sockets::ask(Party to, Lane lane, Bytes message) {
   auto peer = peers_.find({to, lane});
   if (peer == peers_.end()) return false;
@@ -276,7 +277,7 @@ PeerAddress* Sockets::address_of(Party server) {
 
 Status Sockets::set_peer(const PeerAddress& peer) {
   PeerAddress* const address = address_of(peer.party);
-  if (!address) return fail(Errc::usage, "there is no server {} to exchange", peer.party);
+  if (!address) return fail(Errc::usage, "there is no server {} to replace", peer.party);
   if (address->endpoint == peer.endpoint && address->key == peer.key) return {};
   PeerAddress former = std::exchange(*address, peer);
   const Status sound = check(config_);
@@ -306,8 +307,8 @@ Result<std::unique_ptr<ZmqTransport>> make_zmq_transport(Executor executor,
   S3O_TRY(check(config));
   S3O_ASSIGN(auto admitted, admitted_keys(config, config.client_keys));
   if (!config.listen.empty() && !is_tcp(config.listen)) S3O_TRY(check_ipc_free(config.listen));
-  // ZeroMQ ends the process when it cannot start a thread. Besides the I/O threads it starts one
-  // that closes sockets.
+  // ZeroMQ ends the process when it cannot start a thread. In addition to the I/O threads it starts
+  // one that closes sockets.
   S3O_TRY(check_threads(static_cast<unsigned>(io_threads(config)) + 2));
   std::string doing = "starting ZeroMQ";
   const auto failed = [&doing](int error, const char* what) {

@@ -1,5 +1,5 @@
-// The part of ZeroMQ's protocol that the gate needs to look at a connection before ZeroMQ does:
-// ZMTP 3 (RFC 23) with the mechanism CURVE (RFC 26).
+// The part of ZeroMQ's protocol that the gate needs to check a connection before ZeroMQ does: ZMTP
+// 3 (RFC 23) with the mechanism CURVE (RFC 26).
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ constexpr bool speaks_curve(const Greeting& greeting) {
                     greeting.begin() + kMechanism);
 }
 
-/// Frames: flags 1, then the size of the body in 1 byte, or in 8 if it is long, big-endian.
+/// Frames: flags 1, followed by the size of the body in 1 byte, or in 8 if it is long, big-endian.
 enum Flag : std::uint8_t { kMore = 1, kLong = 2, kCommand = 4 };
 inline constexpr std::size_t kLongestHeader = 9;
 constexpr std::size_t header_size(std::uint8_t flags) { return flags & kLong ? kLongestHeader : 2; }
@@ -48,7 +48,8 @@ inline constexpr std::size_t kLongestCommand = 1024;
 /// Follows the frames in a stream of bytes.
 class FrameWatch {
  public:
-  /// Takes the next bytes. Returns false if a frame of more than `largest` bytes begins in them.
+  /// Processes the next bytes. Returns false if a frame of more than `largest` bytes begins in
+  /// them.
   bool take(ByteSpan bytes, std::uint64_t largest) {
     while (!bytes.empty()) {
       if (left_ > 0) {

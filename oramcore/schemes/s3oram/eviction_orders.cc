@@ -1,4 +1,4 @@
-// What servers are told of an eviction (eviction_orders.h).
+// Makes the orders for an eviction (eviction_orders.h).
 #include "oramcore/schemes/s3oram/eviction_orders.h"
 
 #include "oramcore/base/rules.h"
@@ -50,8 +50,8 @@ SignedShuffleOrders known_to(unsigned role, SignedShuffleOrders orders) {
   return orders;
 }
 
-// pi = pi_3 after pi_2 after pi_1. pi_1 and pi_3 are random, so pi_2 says nothing of pi to a server
-// that knows one of them.
+// pi is pi_1, then pi_2, then pi_3. pi_1 and pi_3 are random, so pi_2 reveals nothing about pi to a
+// server that knows one of them.
 EvictionOrders shuffle_orders(const VolumeParams& params, const Permutation& pi, Random& random,
                               unsigned tries, bool sign) {
   const Seed first = random.seed(), third = random.seed();
@@ -61,7 +61,7 @@ EvictionOrders shuffle_orders(const VolumeParams& params, const Permutation& pi,
   pi_1 = random_permutation(pi.size(), first_stream);
   pi_3 = random_permutation(pi.size(), third_stream);
   pi_2 = then(then(inverse(pi_1), pi), inverse(pi_3));
-  // What all roles together are told.
+  // The orders of all roles together.
   SignedShuffleOrders all{{{.first = first,
                             .second = {pi_2.begin(), pi_2.end()},
                             .third = third,

@@ -1,4 +1,5 @@
-// What each server is told of an eviction's plan: shares of matrices, or permutations and seeds.
+// The orders that tell each server its part of an eviction's plan: shares of matrices, or
+// permutations and seeds.
 #pragma once
 
 #include "oramcore/base/random.h"
@@ -11,13 +12,13 @@ namespace s3oram {
 
 struct EvictionOrders {
   std::vector<Bytes> messages;  // PrepareRequest::orders for servers 1 to l
-  // Of a shuffle: how the permutation is split, what all roles together are told, and which server
+  // For a shuffle: how the permutation is split, what all roles together are told, and which server
   // plays role 1.
   HopPlan hops;
-  SignedShuffleOrders shuffle;  // `sign` is of no server; it says whether they sign
+  SignedShuffleOrders shuffle;  // `sign` belongs to no server; it says whether they sign
   Party first_server = 1;
 
-  /// Roles are 1 to 3, as in hop_check.h.
+  /// Roles are numbered 1 to 3, as in hop_check.h.
   unsigned role_of(Party server) const { return (server + 3u - first_server) % 3 + 1; }
   Party server_of(unsigned role) const {
     return static_cast<Party>((first_server + role - 2) % 3 + 1);
@@ -25,8 +26,8 @@ struct EvictionOrders {
 };
 
 /// Makes orders from fresh randomness. Any t servers' orders are independent of the plan. `tries`
-/// says how many attempts at this eviction there were before: the roles of a shuffle that is
-/// checked rotate with it. With `sign` servers sign what they pass on in such a shuffle.
+/// is the number of earlier attempts at this eviction; the roles of a shuffle that is checked
+/// rotate with it. With `sign`, servers sign what they pass on in such a shuffle.
 EvictionOrders eviction_orders(const VolumeParams& params, const EvictionPlan& plan, Random& random,
                                unsigned tries = 0, bool sign = false);
 

@@ -1,5 +1,5 @@
-// Runs all three roles of a shuffle in memory (honest_run.h); docs/protocol.md and hop_check.h have
-// the formulas.
+// Runs all three roles of a shuffle in memory (honest_run.h). The formulas are in docs/protocol.md
+// and hop_check.h.
 #include "oramcore/schemes/s3oram/honest_run.h"
 
 #include "oramcore/field/gf256.h"
@@ -11,7 +11,7 @@
 namespace s3oram {
 namespace {
 
-/// Rows of one tile, one behind the other.
+/// The rows of one tile, one after another.
 class TileRows {
  public:
   TileRows(std::size_t rows, std::size_t width) : width_(width), bytes_(rows * width) {}
@@ -25,7 +25,7 @@ class TileRows {
   Bytes bytes_;
 };
 
-/// The sums of the lists of a report, before they are reduced.
+/// The sums that make up a list of a report, before they are reduced.
 struct ListSums {
   explicit ListSums(std::size_t rows) : sums(rows) {}
   HopList reduced() const {
@@ -36,7 +36,7 @@ struct ListSums {
   std::vector<gf128::Sum> sums;
 };
 
-/// It is wide because it repeats what three servers do, with the names that docs/protocol.md uses.
+/// It is wide because it repeats what three servers do, with the names from docs/protocol.md.
 class Shuffle {
  public:
   Shuffle(const VolumeParams& params, const EvictionOrders& orders, const ShuffleAttempt& attempt,
@@ -54,11 +54,11 @@ class Shuffle {
 
  private:
   std::size_t kept() const { return rows_ - dropped_; }
-  /// L(role, other), as in hop_check.h.
+  /// Returns L(role, other), as in hop_check.h.
   std::uint8_t weight(unsigned role, unsigned other) const {
     return lagrange_at_zero(Bytes{orders_.server_of(role), orders_.server_of(other)})[0];
   }
-  /// B(x) of role x; A(x) is that plus 1.
+  /// Returns B(x) of role x; A(x) is that plus 1.
   std::uint8_t line(unsigned role) const {
     return gf::mul(orders_.server_of(role), gf::inverse(orders_.server_of(2)));
   }
@@ -73,7 +73,7 @@ class Shuffle {
     shuffle_stream(*seed, purpose, attempt_, tile).fill(bytes.all());
     return bytes;
   }
-  /// out = a * x + b * y.
+  /// Computes out = a * x + b * y.
   void combine(std::uint8_t a, const std::uint8_t* x, std::uint8_t b, const std::uint8_t* y,
                std::uint8_t* out) const {
     std::fill_n(out, width_, 0);
@@ -89,7 +89,7 @@ class Shuffle {
   const std::vector<gf128::Element> weights_;
   const PathShares& shares_;
 
-  // Of the tile under way.
+  // For the current tile.
   std::size_t width_ = 0;
   std::vector<TileRows> role_;             // shares by role, from 1
   std::unique_ptr<HopDigest> digests_[4];  // by key
@@ -150,7 +150,7 @@ void Shuffle::first_hops(std::uint32_t tile) {
     gf::multiply_add(weight(1, 2), ByteSpan(role_[1].at(s), width_), hop);
     gf::multiply_add(weight(2, 1), ByteSpan(role_[2].at(s), width_), next);
     gf::multiply_add(1, hop, next);
-    // b2 = hop + L(2,1) of the share; the report is of b2 + L(2,3) of the share.
+    // b2 = hop + L(2,1) times the share; the report is the digest of b2 + L(2,3) times the share.
     combine(1, hop.data(), static_cast<std::uint8_t>(weight(2, 1) ^ weight(2, 3)), role_[2].at(s),
             row.data());
     digests_[1]->add(row.data(), second_received_.sums[s]);

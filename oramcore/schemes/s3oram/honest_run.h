@@ -1,6 +1,6 @@
-// What every role would have sent and reported in an attempt at a shuffle, had all kept to their
-// orders. The client computes it when it must know who did not (hop_suspects.h): it knows the
-// orders, and has read all shares of the path.
+// Computes what every role would have sent and reported in an attempt at a shuffle if all had
+// followed their orders. The client needs this when it has to find out who did not
+// (hop_suspects.h): it knows the orders, and has read all shares of the path.
 #pragma once
 
 #include "oramcore/client/scheme.h"
@@ -14,7 +14,8 @@ struct HonestRun {
   std::array<std::vector<Digest>, kShuffleHops.size()> sent;  // hop_hash() by hop and tile
 };
 
-/// Any thread. The orders are those of a shuffle that is checked; each slot's shares lie on a line.
+/// Any thread. The orders must be those of a shuffle that is checked, and each slot's shares must
+/// lie on a line.
 HonestRun run_honestly(const VolumeParams& params, const EvictionOrders& orders,
                        const ShuffleAttempt& attempt, const PathShares& shares);
 

@@ -1,4 +1,4 @@
-// Draws and digests masks (hop_masks.h).
+// Draws masks and computes their digests (hop_masks.h).
 #include "oramcore/schemes/s3oram/hop_masks.h"
 
 #include "oramcore/field/gf256.h"
@@ -11,7 +11,7 @@ namespace {
 
 using Sums = std::vector<gf128::Sum>;
 
-/// What the sums of all tiles are kept in, and how they are made of one tile's masks.
+/// Accumulates the sums over all tiles, from one tile's masks at a time.
 class MaskDigests {
  public:
   MaskDigests(const VolumeParams& params, const EvictionOrders& orders,

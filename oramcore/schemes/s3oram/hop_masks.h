@@ -1,5 +1,5 @@
-// The digests of a shuffle's masks, which the client makes itself (hop_check.h): a server that made
-// them could falsify two lists that meet in one equation.
+// The digests of a shuffle's masks, which the client computes itself (hop_check.h), because a
+// server that computed them could falsify two lists that meet in one equation.
 #pragma once
 
 #include "oramcore/protocol/shuffle_streams.h"
@@ -7,8 +7,8 @@
 
 namespace s3oram {
 
-/// Draws all masks of the shuffle that `orders` are for, tile by tile: work for a thread of its
-/// own. A pure function.
+/// Draws all masks of the shuffle described by `orders`, tile by tile; this is work for a separate
+/// thread. A pure function.
 HopMasks make_hop_masks(const VolumeParams& params, const EvictionOrders& orders,
                         const ShuffleAttempt& attempt);
 

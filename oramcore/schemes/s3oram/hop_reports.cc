@@ -1,4 +1,4 @@
-// Reads the reports of a shuffle, and says what they show (hop_reports.h).
+// Reads the reports of a shuffle, and determines what they show (hop_reports.h).
 #include "oramcore/schemes/s3oram/hop_reports.h"
 
 #include <fmt/ranges.h>
@@ -35,7 +35,7 @@ bool read_report(const VolumeParams& params, const EvictionOrders& orders, unsig
   return true;
 }
 
-/// "what server 1 passed on to server 2", for each hop that does not hold.
+/// Returns "what server 1 passed on to server 2", for each hop whose equation fails.
 std::string failed_hops(const EvictionOrders& orders, const HopVerdict& verdict) {
   std::vector<std::string> failed;
   const auto add = [&](bool sound, unsigned from, unsigned to) {
@@ -44,7 +44,8 @@ std::string failed_hops(const EvictionOrders& orders, const HopVerdict& verdict)
                                    orders.server_of(to)));
   };
   add(verdict.first_to_second, 1, 2);
-  if (verdict.first_to_second) add(verdict.second_to_third, 2, 3);  // else that follows from it
+  if (verdict.first_to_second)
+    add(verdict.second_to_third, 2, 3);  // otherwise the first hop explains it
   add(verdict.third_to_first, 3, 1);
   add(verdict.first_to_third, 1, 3);
   if (!verdict.audit) failed.push_back(fmt::format("the shares of server {}", orders.server_of(3)));
@@ -76,7 +77,7 @@ Status check_hops(const EvictionOrders& orders, const HopMasks& masks,
   if (verdict.sound()) return {};
   return fail(
       Errc::servers_disagree,
-      "the servers disagree on {}: one of them is faulty or lies, the sender or another one",
+      "the servers disagree on {}: one of them, the sender or another one, is faulty or lies",
       failed_hops(orders, verdict));
 }
 

@@ -1,4 +1,4 @@
-// What servers report of a shuffle, and what it shows (hop_check.h).
+// The reports of servers about a shuffle, and their interpretation (hop_check.h).
 #pragma once
 
 #include <array>
@@ -11,15 +11,15 @@ namespace s3oram {
 
 struct ShuffleReports {
   HopReports of;
-  std::array<std::vector<HopReceipt>, 3> receipts;  // by role, from 1; of a signed attempt
-  Party none_of = 0;                                // a server that reports something else
+  std::array<std::vector<HopReceipt>, 3> receipts;  // receipts of a signed attempt, by role from 1
+  Party none_of = 0;                                // a server without a valid report; 0 if none
 };
 
-/// `reports`: each server's PrepareAnswer.
+/// Reads `reports`, each server's PrepareAnswer.
 ShuffleReports read_reports(const VolumeParams& params, const EvictionOrders& orders,
                             std::span<const Payload> reports);
 
-/// Checks the reports against the orders. Errors: servers_disagree, with the hops that fail.
+/// Checks the reports against the orders. Errors: servers_disagree, naming the hops that fail.
 Status check_hops(const EvictionOrders& orders, const HopMasks& masks,
                   const ShuffleReports& reports);
 

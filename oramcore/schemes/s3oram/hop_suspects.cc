@@ -1,5 +1,5 @@
-// Goes through the hops in the order in which content takes them: what comes behind the first wrong
-// message follows from it, and says nothing (hop_suspects.h).
+// Examines the hops in the order in which content passes through them: whatever comes after the
+// first wrong message follows from it, and proves nothing (hop_suspects.h).
 #include "oramcore/schemes/s3oram/hop_suspects.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class Inquiry {
     if (reports_.none_of != 0) return reports_.none_of;
     const auto& [first, second, third] = reports_.of;
     const auto& [first_right, second_right, third_right] = honest_.reports;
-    // What follows from a server's own shares alone.
+    // Reports that follow only from a server's own shares.
     expect(1, first.own == first_right.own);
     expect(3, third.own == third_right.own && third.own_again == third_right.own_again);
     // These two follow from seeds and shares, whatever else was passed on.
@@ -48,20 +48,21 @@ class Inquiry {
     if (!right) found_.insert(orders_.server_of(role_that_lied(hop)));
     return right;
   }
-  /// The receiver reports that it got something else than it should have.
+  /// Returns who lied about a hop whose receiver reports something else than it should have
+  /// received.
   unsigned role_that_lied(std::size_t hop) const {
     const auto& [from, to, step] = kShuffleHops[hop];
     const auto& right = honest_.sent[hop];
     const HopReceipt* receipt = receipts(hop);
     bool all_right = true;
     for (std::size_t tile = 0; tile < right.size(); ++tile, ++receipt) {
-      // It goes on with signed messages alone.
+      // The receiver goes on only with signed messages.
       if (!is_signed(orders_.shuffle.verify(from), receipt->hash, receipt->signature)) return to;
       all_right = all_right && receipt->hash == right[tile];
     }
     return all_right ? to : from;
   }
-  /// Those of the hop's receiver, by tile.
+  /// Returns the receipts of the hop's receiver, by tile.
   const HopReceipt* receipts(std::size_t hop) const {
     const unsigned to = kShuffleHops[hop].to;
     const auto before =

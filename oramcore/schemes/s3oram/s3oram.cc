@@ -37,12 +37,12 @@ class HopCheck final : public ReportCheck {
   const EvictionOrders orders_;
   const ShuffleAttempt attempt_;
   std::optional<HopMasks> masks_;
-  const std::shared_ptr<bool> doubted_;  // whether a verdict was not good
+  const std::shared_ptr<bool> doubted_;  // whether a check has failed
 };
 
 }  // namespace
 
-// As in the paper, or t servers' shares come from seeds.
+// Makes queries as in the paper, or with the shares of t servers as seeds.
 std::vector<ServerQuery> S3oram::queries(WriteNumber write_number, std::size_t slots,
                                          std::size_t index) {
   const Scheme& scheme = params_.scheme;

@@ -26,7 +26,7 @@ class S3oram final : public ClientScheme {
   const VolumeParams params_;
   Random& random_;
   Sealer sealer_;
-  // Whether the check of an eviction was not good: then servers sign what they pass on.
+  // The check of an eviction has failed, so servers sign what they pass on from now on.
   const std::shared_ptr<bool> doubted_ = std::make_shared<bool>(false);
 };
 

@@ -9,7 +9,7 @@
 namespace s3oram {
 namespace {
 
-/// As in the paper: every server is sent its share.
+/// Sends every server its share, as in the paper.
 class ShareUpload final : public RootUpload {
  public:
   ShareUpload(const VolumeParams& params, const WriteRootRequest& request, ByteSpan slot,
@@ -28,8 +28,8 @@ class ShareUpload final : public RootUpload {
   const std::vector<Bytes> shares_;
 };
 
-/// One block up: of the block's three parts (sharing/seeded.h) part `lacking` is not random. Of the
-/// two servers that need it, `giver` is sent it and relays it to `taker`.
+/// Uploads only one block: of the block's three parts (sharing/seeded.h), part `lacking` is not
+/// random. Two servers need it: `giver` gets it from the client and relays it to `taker`.
 class PartUpload final : public RootUpload {
  public:
   PartUpload(const WriteRootRequest& request, Bytes slot, Random& random)
@@ -54,8 +54,8 @@ class PartUpload final : public RootUpload {
   const WriteRootRequest request_;
   const Party lacking_, giver_, taker_;
   Bytes part_;       // number `lacking`
-  Seed seeds_[4];    // of the others, by number
-  Bytes random_[4];  // what they stand for
+  Seed seeds_[4];    // seeds of the other parts, by number
+  Bytes random_[4];  // those parts, expanded from the seeds
 };
 
 Bytes PartUpload::message(Party server) const {

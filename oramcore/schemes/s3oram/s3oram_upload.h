@@ -1,4 +1,5 @@
-// Root writes of S3ORAM: every server is sent its share, as in the paper, or one block goes up.
+// Root writes of S3ORAM: either every server is sent its share, as in the paper, or only one block
+// is uploaded.
 #pragma once
 
 #include "oramcore/client/scheme.h"

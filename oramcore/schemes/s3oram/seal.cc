@@ -37,7 +37,8 @@ Bytes Sealer::seal(const Label& label, ByteSpan content) {
 
 Result<OpenedBlock> Sealer::open(ByteSpan slot) const {
   OpenedBlock opened;
-  if (slot.size() < VolumeParams::kSealOverhead) return fail(Errc::corrupt, "the slot is short");
+  if (slot.size() < VolumeParams::kSealOverhead)
+    return fail(Errc::corrupt, "the slot is too short");
   opened.content.resize(slot.size() - VolumeParams::kSealOverhead);
   const LabelBytes beside = label_bytes(slot);
   const auto opens_with = [&](ByteSpan bound) {
@@ -47,10 +48,10 @@ Result<OpenedBlock> Sealer::open(ByteSpan slot) const {
                key_.data()) == 0;
   };
   if (!opens_with(beside) && !opens_with(ByteSpan(beside).first(kLabelFront)))
-    return fail(Errc::corrupt, "the answers do not combine to a sealed block");
+    return fail(Errc::corrupt, "the answers do not combine into a sealed block");
   const auto label = read_label(beside);
-  if (!label || label->root_slot)  // that is a mirror's
-    return fail(Errc::corrupt, "the slot has something else behind its sealed block");
+  if (!label || label->root_slot)  // only a mirror's labels have a root slot
+    return fail(Errc::corrupt, "the slot has something else after its sealed block");
   opened.label = *label;
   return opened;
 }

@@ -13,7 +13,7 @@
 namespace s3oram {
 namespace {
 
-/// Its bytes, as they are sealed.
+/// Returns the label's bytes, as they are sealed.
 LabelBytes bytes_of(const Label& label) {
   LabelBytes bytes;
   const std::uint64_t back = label_back(label);
@@ -23,7 +23,7 @@ LabelBytes bytes_of(const Label& label) {
   return bytes;
 }
 
-/// The sealed block goes to one server in step, which relays it to the others.
+/// Sends the sealed block to one server in step, which relays it to the others.
 class Relay final : public RootUpload {
  public:
   Relay(const InStep& servers, const WriteRootRequest& request, Bytes slot)
@@ -73,7 +73,7 @@ class Relay final : public RootUpload {
 
 class RowsCheck final : public EvictionCheck {
  public:
-  /// Server `lister` is asked for its whole list.
+  /// Server `lister` is asked for its complete list.
   RowsCheck(mirror::Prescribed prescribed, const mirror::LayerKeys& keys, const Seed& seed,
             const EvictionId& id, std::uint64_t epoch, Party lister)
       : prescribed_(std::move(prescribed)),
@@ -128,7 +128,7 @@ Bytes Mirror::seal(const Label& label, ByteSpan content) {
 }
 
 Result<OpenedBlock> Mirror::open(ByteSpan slot) const {
-  if (slot.size() != params_.slot_size()) return fail(Errc::corrupt, "the slot is short");
+  if (slot.size() != params_.slot_size()) return fail(Errc::corrupt, "the slot has the wrong size");
   return opened(peeled(slot));
 }
 
@@ -139,9 +139,9 @@ std::optional<Label> Mirror::label_of(ByteSpan slot) const {
   return block ? std::optional(block->label) : std::nullopt;
 }
 
-// Entry 0 names the attempt and the place that wrote the slot; the stamp is the attempt's first
-// bytes and the bucket's number, or those bytes alone if an older server wrote it. A slot that was
-// given up is zeros.
+// Entry 0 names the attempt that wrote the slot, and the place. The stamp is the attempt's first
+// bytes plus the bucket's number, or those bytes alone if an older server wrote the slot. A slot
+// that was given up holds zeros.
 bool Mirror::may_be_at(ByteSpan slot, const SlotPlace& place) const {
   if (is_zero(slot)) return true;
   const mirror::Entry entry = mirror::newest_entry(slot);
@@ -160,7 +160,7 @@ std::optional<Bytes> Mirror::peeled(ByteSpan slot) const {
   return sound ? std::optional(std::move(inner)) : std::nullopt;
 }
 
-// Takes the same time if the header is not sound: then it tries to open bytes that cannot open.
+// Takes the same time if the header is not sound, by trying to open bytes that cannot open.
 Result<OpenedBlock> Mirror::opened(const std::optional<Bytes>& sealed) const {
   S3O_ASSIGN(auto opened,
              sealer_.open(sealed ? *sealed : Bytes(params_.slot_size() - mirror::kHeader)));
@@ -198,7 +198,7 @@ std::unique_ptr<RootUpload> Mirror::upload(const WriteRootRequest& request, Byte
   return std::make_unique<Relay>(servers, request, std::move(slot));
 }
 
-// All workers' shares of the matrix are random but for the last one's, which makes the sum right.
+// All workers' shares of the matrix are random except the last one's, which makes the sum right.
 SchemeOrders Mirror::orders(const EvictionPlan& plan, const EvictionId& id, unsigned height,
                             std::uint64_t, unsigned tries, const InStep& servers, Random& random) {
   const mirror::Selection selection = mirror::selection_of(params_, plan, height, id.eviction);

@@ -1,5 +1,5 @@
-// Mirror at the client: every server holds the same slots, each a sealed block under layers of
-// masks (docs/protocol-mirror.md).
+// Mirror at the client: every server holds the same slots, and each slot is a sealed block under
+// layers of masks (docs/protocol-mirror.md).
 #pragma once
 
 #include "oramcore/client/scheme.h"
@@ -34,7 +34,7 @@ class Mirror final : public ClientScheme {
                                        const InStep& servers) override;
 
  private:
-  /// Without its layers.
+  /// Returns the slot without its layers; std::nullopt if its header is not sound.
   std::optional<Bytes> peeled(ByteSpan slot) const;
   Result<OpenedBlock> opened(const std::optional<Bytes>& sealed) const;
 

@@ -1,4 +1,4 @@
-// Judges what the servers report of an eviction's rows.
+// Judges what the servers report about an eviction's rows.
 #include "oramcore/schemes/mirror/client/row_verdict.h"
 
 #include <fmt/ranges.h>
@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kRowDigest = sizeof(gf128::Element);
 
-/// "servers 2 and 3": those whose answer is not that of most; empty if all answer the same.
+/// Returns "servers 2 and 3": those whose answer differs from the most common one; empty if all
+/// answers are equal.
 template <class Of>
 std::string others(ByteSpan servers, const std::vector<CertifyAnswer>& answers, Of of) {
   const auto same_as = [&](const CertifyAnswer& one) {
@@ -27,8 +28,8 @@ std::string others(ByteSpan servers, const std::vector<CertifyAnswer>& answers, 
                      fmt::join(different, " and "));
 }
 
-/// The list of old rows' digests, which one server has sent, if it is what that server stands by;
-/// none if it is not.
+/// Returns the list of the old rows' digests, which one server has sent, if it matches the digest
+/// that this server gives for it; otherwise null.
 const Bytes* list_in(const std::vector<CertifyAnswer>& answers, std::size_t rows) {
   for (const CertifyAnswer& each : answers)
     if (each.list.size() == rows * kRowDigest && each.list_digest == digest_of(each.list))

@@ -1,4 +1,4 @@
-// The client's side of the check of an eviction's rows (row_check.h): a pure function of the plan,
+// The client's side of the check of an eviction's rows (row_check.h). A pure function of the plan,
 // the seed and the answers.
 #pragma once
 
@@ -8,18 +8,18 @@
 
 namespace s3oram::mirror {
 
-/// What an eviction should have made.
+/// What an eviction should have produced.
 struct Prescribed {
   Selection selection;
   LayerAttempt attempt{};
   unsigned workers = 0;
-  std::size_t rows = 0;  // of the old path
+  std::size_t rows = 0;  // rows in the old path
   std::size_t slot_size = 0;
 };
 
-/// Whether all servers report the same, and that it is what is prescribed: answers[i] is that of
-/// servers[i]. One of them has sent its list. Errors: servers_disagree, with what does not fit;
-/// never a reason that depends on the plan.
+/// Checks that all servers report the same, and that it is what is prescribed; answers[i] is that
+/// of servers[i]. One of them has sent its list. Errors: servers_disagree, with what does not fit;
+/// the text never depends on the plan.
 Status judge_rows(const Prescribed& prescribed, const LayerKeys& keys, const Seed& seed,
                   ByteSpan servers, const std::vector<CertifyAnswer>& answers);
 

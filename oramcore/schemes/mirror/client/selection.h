@@ -1,4 +1,5 @@
-// Which old row each row of a new path is: what a mirror's evictions select.
+// Determines which old row becomes each row of a new path: the selection made by a mirror's
+// eviction.
 #pragma once
 
 #include <optional>
@@ -8,8 +9,8 @@
 
 namespace s3oram::mirror {
 
-/// By place on the new path: the old row, as numbered by PathSlots::evicted(), or none. Only blocks
-/// that are still in use are taken along.
+/// For each place on the new path: the old row, as numbered by PathSlots::evicted(), or none. Only
+/// blocks that are still in use are moved.
 using Selection = std::vector<std::optional<std::uint32_t>>;
 
 Selection selection_of(const VolumeParams& params, const EvictionPlan& plan, unsigned height,

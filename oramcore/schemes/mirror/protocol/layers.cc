@@ -1,4 +1,4 @@
-// Puts layers on slots, and takes them off.
+// Puts layers on slots, and removes them.
 #include "oramcore/schemes/mirror/protocol/layers.h"
 
 #include <openssl/evp.h>
@@ -49,7 +49,7 @@ Mask::~Mask() = default;
 
 void Mask::add(std::uint16_t place, std::size_t begin, MutableByteSpan row) {
   assert(begin % kChachaBlock == 0);
-  // The counter of blocks (4 bytes), then the nonce.
+  // The counter of blocks (4 bytes), followed by the nonce.
   std::uint8_t start[16] = {};
   const auto block = static_cast<std::uint32_t>(begin / kChachaBlock);
   std::memcpy(start, &block, sizeof block);
@@ -78,8 +78,9 @@ Seed LayerKeys::of(unsigned role, const LayerAttempt& attempt) const {
   return key;
 }
 
-// First the header alone, which says which layers there are; then all their masks at once over what
-// is behind it. A layer that is not there costs the same, on bytes that nobody looks at.
+// Processes the header alone first, because it says which layers there are; then applies all their
+// masks together to the rest. A layer that does not exist takes the same time, on bytes that are
+// not used.
 bool LayerKeys::peel(MutableByteSpan slot, unsigned workers) const {
   assert(slot.size() >= kHeader);
   const MutableByteSpan header = slot.first(kHeader), body = slot.subspan(kHeader);

@@ -1,11 +1,12 @@
-// Layers: what an eviction does to a slot of mirror. Each of the workers masks the row, and the
-// row's header says which attempt and which place the masks are of, so that the client can take
-// them off again, one layer after the other (docs/protocol-mirror.md).
+// Layers: what an eviction adds to a slot of mirror. Each of the workers masks the row, and the
+// row's header says from which attempt and which place the masks come. With that the client can
+// remove them again, one layer after another (docs/protocol-mirror.md).
 //
 //   header (kLayers entries of 16 bytes: attempt 14, place 2) | a sealed block (opaque_sealer.h)
 //
-// Entry 0 is in the clear and of the newest layer; each older one lies under the masks of the newer
-// ones. An attempt of zeros ends the list: a slot that was just written has a header of zeros.
+// Entry 0 is in the clear and describes the newest layer; each older entry lies under the masks of
+// the newer layers. An attempt of zeros ends the list: a slot that was just written has a header of
+// zeros.
 #pragma once
 
 #include <array>
@@ -23,34 +24,34 @@ namespace s3oram::mirror {
 constexpr unsigned kLayers = VolumeParams::kMirrorLayers;
 constexpr std::size_t kEntry = 16, kHeader = kLayers * kEntry;
 static_assert(kHeader + OpaqueSealer::kOverhead == VolumeParams::kMirrorOverhead);
-/// Of a slot: what its label is read from.
+/// The bytes of a slot from which its label is read.
 constexpr std::size_t kHead = kHeader + OpaqueSealer::kHead;
 
-/// Names a try of an eviction for good: random, and never zeros.
+/// Identifies an attempt at an eviction permanently: random, and never zeros.
 using LayerAttempt = std::array<std::uint8_t, 14>;
-/// Of the attempt's longer name, the part that a header has room for.
+/// Returns the part of the attempt's longer name for which a header has room.
 LayerAttempt layer_attempt(ByteSpan attempt);
 
-/// An entry of a header: the masks that lie on what is behind it.
+/// An entry of a header: the masks that lie on everything behind it.
 struct Entry {
   LayerAttempt attempt{};
   std::uint16_t place = 0;
 };
-/// Entry 0 of a slot.
+/// Returns entry 0 of a slot.
 Entry newest_entry(ByteSpan slot);
 
-/// Writes entry 0 of a row that an eviction has just made. `row` has kEntry bytes or more.
+/// Writes entry 0 of a row that an eviction has just made. `row` has at least kEntry bytes.
 void put_entry(const LayerAttempt& attempt, std::uint16_t place, MutableByteSpan row);
 
-/// The masks of one worker in one attempt: for each place a stream as long as a slot, of which any
-/// part can be made alone. Not thread-safe.
+/// The masks of one worker in one attempt: for each place, a stream as long as a slot, of which any
+/// part can be computed alone. Not thread-safe.
 class Mask {
  public:
   explicit Mask(const Seed& key);
   ~Mask();
   Mask(const Mask&) = delete;
   Mask& operator=(const Mask&) = delete;
-  /// row ^= the stream of `place` from byte `begin` on, a multiple of 64.
+  /// Computes row ^= the stream of `place` from byte `begin` on, which must be a multiple of 64.
   void add(std::uint16_t place, std::size_t begin, MutableByteSpan row);
 
  private:
@@ -60,7 +61,7 @@ class Mask {
   std::unique_ptr<evp_cipher_ctx_st, FreeCipher> cipher_;
 };
 
-/// The keys of all masks, from the vault's sealing key: who has that can always peel.
+/// The keys of all masks, derived from the vault's sealing key: whoever has that can always peel.
 class LayerKeys {
  public:
   explicit LayerKeys(const Seed& sealing_key);
@@ -68,13 +69,13 @@ class LayerKeys {
   LayerKeys(const LayerKeys&) = delete;
   LayerKeys& operator=(const LayerKeys&) = delete;
 
-  /// Of the worker with this role, from 1 on.
+  /// Returns the key of the worker with this role, from 1 on.
   Seed of(unsigned role, const LayerAttempt& attempt) const;
-  /// Takes all layers off a slot, or off its first bytes, kHeader at least, and returns whether
-  /// nothing else was in its header. A server that changes a header must not see by what a read
-  /// does how many layers the block has, so what this returns counts as much as the seal of the
-  /// block. A slot with more layers than fit into a header makes no sense. Takes the same time
-  /// however many layers there are. Any thread.
+  /// Removes all layers from a slot, or from its first bytes, kHeader at least, and returns whether
+  /// its header held nothing else. A slot with more layers than fit into a header is not valid. A
+  /// server that changes a header must not learn from the result of a read how many layers the
+  /// block has, so the return value counts as much as the seal of the block. Takes the same time
+  /// for any number of layers. Any thread.
   bool peel(MutableByteSpan slot, unsigned workers) const;
 
  private:

@@ -1,4 +1,4 @@
-// Digests of an eviction's rows, and a server's report of them.
+// Computes the digests of an eviction's rows, and a server's report about them.
 #include "oramcore/schemes/mirror/protocol/row_check.h"
 
 #include <sodium.h>

@@ -1,4 +1,4 @@
-// Rows of bucket versions: sealed blocks at secret points, interpolated, and tagged.
+// Rows of bucket versions: sealed blocks at secret points, interpolated and tagged.
 #include "oramcore/schemes/ring/client/bucket_codec.h"
 
 #include <sodium.h>

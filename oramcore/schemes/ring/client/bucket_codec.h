@@ -1,4 +1,4 @@
-// Makes a bucket version's rows of sealed blocks, and finds the blocks in the rows again.
+// Makes a bucket version's rows from sealed blocks, and recovers the blocks from the rows.
 #pragma once
 
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace s3oram::ring {
 
-/// Thread-safe once made.
+/// Thread-safe after construction.
 class BucketCodec {
  public:
-  /// `key` is used for nothing else.
+  /// `key` must not be used for anything else.
   BucketCodec(const Params& params, const Seed& key);
 
   const Params& params() const { return params_; }
@@ -20,14 +20,14 @@ class BucketCodec {
     return {points_key_, bucket, stamp};
   }
 
-  /// The Z rows, each with its tag, one after the other: of the Z sealed blocks, sealed[i] lies at
-  /// the i-th point.
+  /// Returns the Z rows for Z sealed blocks, each with its tag, one after another; sealed[i] lies
+  /// at the i-th point.
   Bytes encode(BucketIndex bucket, VersionStamp stamp, std::span<const Bytes> sealed) const;
 
-  /// What lies in the Z slots. Errors: corrupt (the rows are not those of this version).
+  /// Returns the content of the Z slots. Errors: corrupt (the rows are not those of this version).
   Result<std::vector<Bytes>> decode(BucketIndex bucket, VersionStamp stamp, ByteSpan rows) const;
 
-  /// Whether `answer` is P(x) of this version, with its tag.
+  /// Returns whether `answer` is P(x) of this version, with its tag.
   bool fits(BucketIndex bucket, VersionStamp stamp, Point x, ByteSpan answer) const {
     return tags_.fits(bucket, stamp, x, params_.bucket_size, answer);
   }

@@ -1,4 +1,4 @@
-// What a commit of a ring's vault.db holds.
+// Makes the commits of a ring's vault.db.
 #include "oramcore/schemes/ring/client/committer.h"
 
 namespace s3oram::ring {

@@ -1,4 +1,4 @@
-// What commits of a ring's vault.db hold, and the slots of the top's cache that they free.
+// Makes the commits of a ring's vault.db, and frees the slots of the top's cache with them.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace s3oram::ring {
 
-/// One executor; not thread-safe, but for set_participant() and has_ballast().
+/// One executor; not thread-safe, except for set_participant() and has_ballast().
 class Committer {
  public:
   Committer(Executor executor, Executor database, Clock& clock, RingState state, TopCache& cache,
@@ -28,11 +28,11 @@ class Committer {
   bool has_ballast() const { return state_.has_ballast(); }
   void set_participant(CommitParticipant* participant) { participant_ = participant; }
 
-  /// What the next commit holds, beside the participant's changes.
+  /// The content of the next commit, in addition to the participant's changes.
   RingTree tree;
   RingChanges changes;
 
-  /// As CommitLoop's.
+  /// These do what CommitLoop's do.
   Task<Status> commit() { return loop_.commit(); }
   Task<Status> commit_until_done(const std::optional<Error>& dead) {
     return loop_.commit_until_done(dead);

@@ -1,4 +1,4 @@
-// Residents first, then the top's blocks oldest first; each as deep as it may lie.
+// Places residents first, then the top's blocks, oldest first; each as deep as it may lie.
 #include "oramcore/schemes/ring/client/eviction_plan.h"
 
 #include <algorithm>

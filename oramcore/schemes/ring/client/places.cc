@@ -1,4 +1,4 @@
-// The position map of ring.
+// Keeps ring's positions of blocks.
 #include "oramcore/schemes/ring/client/places.h"
 
 #include <algorithm>

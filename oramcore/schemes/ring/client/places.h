@@ -1,5 +1,5 @@
-// Where every block is, which blocks lie in a bucket and which in the top, and what the server
-// holds of each bucket. Not thread-safe.
+// Tracks where every block is, which blocks lie in a bucket and which in the top, and what the
+// server holds of each bucket. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace s3oram::ring {
 
 struct Place {
-  /// lost: it was written, and the rows that it lay in cannot be had any more.
+  /// lost: the block was written, and its rows are no longer available.
   enum class Kind : std::uint8_t { unmapped, tree, top, lost };
   Kind kind = Kind::unmapped;
   Leaf leaf = 0;
@@ -26,7 +26,7 @@ struct Place {
   std::uint16_t slot = 0;
   // In the top:
   CacheSlot cache_slot = 0;
-  Turn turn = 0;  // whose slot of the log has it too
+  Turn turn = 0;  // the turn whose slot of the log also holds the block
   friend bool operator==(const Place&, const Place&) = default;
 
   BucketIndex bucket() const { return bucket_on_path(leaf, level); }
@@ -36,12 +36,12 @@ struct Place {
 class Places {
  public:
   Place get(BlockId block) const { return block < places_.size() ? places_[block] : Place{}; }
-  /// Kind::unmapped forgets the block.
+  /// Sets the place of a block; Kind::unmapped forgets the block.
   void set(BlockId block, const Place& place);
 
-  /// The blocks in a bucket, in no order.
+  /// Returns the blocks in a bucket, in any order.
   std::vector<BlockId> in_bucket(BucketIndex bucket) const;
-  /// The top's blocks by the turns that logged them: oldest first.
+  /// Returns the top's blocks by the turns that logged them, oldest first.
   const std::map<Turn, BlockId>& top() const { return top_; }
   Candidate candidate(BlockId block) const;
 
@@ -57,7 +57,7 @@ class Places {
 
 /// What the server holds of a bucket.
 struct HeldBucket {
-  VersionStamp stamp = 0;  // 0: nothing was ever written there
+  VersionStamp stamp = 0;  // 0 if nothing was ever written to the bucket
   std::uint32_t touches = 0;
   friend bool operator==(const HeldBucket&, const HeldBucket&) = default;
 };

@@ -1,4 +1,4 @@
-// Accesses: a turn, one point of each bucket of a path, and the log.
+// Accesses: each uses a turn, asks for one point of each bucket on a path, and writes to the log.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 namespace s3oram::ring {
 namespace {
 
-constexpr unsigned kAsksAgain = 2;   // the same, byte for byte, when an answer does not fit
-constexpr unsigned kReshuffles = 2;  // that one access brings about because rows are lost
+constexpr unsigned kAsksAgain = 2;   // the same question, byte for byte, if an answer does not fit
+constexpr unsigned kReshuffles = 2;  // reshuffles that one access causes because rows are lost
 
-/// Whether what this turn wrote to the log has to be logged again by now.
+/// Returns whether the write of turn `logged` has to be logged again by now.
 bool is_due(Turn logged, Turn now, const Params& params) {
   return logged + params.log_slots <= now + params.log_again_within();
 }
@@ -54,9 +54,9 @@ void RingEngine::forget(BlockId block) {
 
 // ---- turns
 
-/// The block that this turn logs again: the oldest of the top whose slot in the log will be used
-/// again soon, or every so often the oldest; never the one that waits for the turn and is logged by
-/// that itself. Nothing: this turn is for an access.
+/// Returns the block that this turn logs again: the oldest one of the top, if its slot in the log
+/// will be reused soon, or if this is a maintenance turn. Never returns the block that waits for
+/// the turn, because that access itself logs it. Returns std::nullopt if the turn is free.
 std::optional<BlockId> RingEngine::to_log_again(Turn turn, BlockId wanted) const {
   const bool maintains = is_maintenance(turn);
   for (const auto& [logged, block] : places_.top()) {
@@ -69,7 +69,7 @@ std::optional<BlockId> RingEngine::to_log_again(Turn turn, BlockId wanted) const
   return std::nullopt;
 }
 
-/// Reserves a turn. Only one access to a block has a turn at a time: a later one would have to ask
+/// Reserves a turn. Only one access to a block has a turn at a time: a second one would have to ask
 /// after its turn, which would show that both want the same block.
 Task<Result<Turn>> RingEngine::reserve_turn(BlockId block) {
   for (;;) {
@@ -93,7 +93,7 @@ Task<Result<Turn>> RingEngine::reserve_turn(BlockId block) {
   }
 }
 
-/// The block is in flight already.
+/// Runs an access to a block that is already marked as in flight.
 Task<void> RingEngine::access_alone(Turn turn, Request request, Path path) {
   const BlockId block = request.block;
   co_await access_at(turn, std::move(request), path);
@@ -101,7 +101,7 @@ Task<void> RingEngine::access_alone(Turn turn, Request request, Path path) {
   changed_.notify_all();
 }
 
-// A write asks too, before it writes: from outside they are the same.
+// A write also asks before it writes, so that it looks the same as a read.
 Task<void> RingEngine::access(Request request) {
   const auto failed = [&request](Error error) {
     if (request.read) std::exchange(request.read, {})(fail(error));
@@ -120,7 +120,7 @@ Task<void> RingEngine::access(Request request) {
   }
   if (is_new) capacity_.begin_new_block();
   auto turn = co_await reserve_turn(block);
-  // What it waited for may have found none. A reserved turn is used all the same.
+  // The eviction that it waited for may have found no room. A reserved turn is used nevertheless.
   if (turn && is_new && !capacity_.has_room(0)) {
     failed(no_room);
     request.content.reset();
@@ -165,13 +165,13 @@ Task<void> RingEngine::access_path(Turn turn, Query query, Request request) {
   };
   if (request.read) start(deliver(std::move(request.read), content_read()));
   std::optional<Bytes> content = std::move(request.content);
-  // A read leaves the block what it was: a part of a backup, or not.
+  // A read preserves the mark of a block that belongs to a backup.
   Label label{.block = block, .version = 0, .leaf = {}, .backup = request.backup};
   if (!content && had_content) {
     label.backup = (*found)->label.backup;
     content = std::move((*found)->content);
   }
-  // A block that was never written, or could not be opened, leaves an empty slot behind.
+  // For a block that was never written, or could not be opened, the slot stays empty.
   if (!content) label = {};
   label.leaf = next_leaf(before, shown);
   if (!content) content.emplace(params_.block_size);
@@ -180,7 +180,8 @@ Task<void> RingEngine::access_path(Turn turn, Query query, Request request) {
   if (!status && request.written) request.written(fail(status.error()));
 }
 
-/// A block that is still where it was looked for in vain is not asked for along that path again.
+/// Makes sure that a block that is still where it was not found is not asked for along that path
+/// again.
 void RingEngine::did_not_open(BlockId block, const Place& before, Leaf shown) {
   metrics_.failed_reads.add();
   if (places_.get(block) != before) return;
@@ -195,17 +196,17 @@ void RingEngine::did_not_open(BlockId block, const Place& before, Leaf shown) {
     mark_unreadable(block);
 }
 
-/// Once what the caller sends now is on its way: the server must not see how long readers take, nor
-/// whether one got anything.
+/// Delivers the content once the messages that the caller sends now are under way, because the
+/// server must not see how long readers take, or whether one got anything.
 Task<void> RingEngine::deliver(std::function<void(Result<Bytes>)> read, Result<Bytes> content) {
   co_await asio::post(environment_.executor, asio::use_awaitable);
   read(std::move(content));
 }
 
-// ---- what is asked
+// ---- what the access asks for
 
-/// A path through buckets that are about to be other ones, or have no dummy left. Which path it is
-/// the server sees in any case, and whether it is so follows from public counters.
+/// Returns whether the path leads through buckets that are about to be replaced, or have no dummy
+/// left. The server sees which path it is in any case, and the answer follows from public counters.
 bool RingEngine::must_wait(Leaf leaf) {
   if (flipping_.contains(group_of(leaf))) return true;
   bool waits = false;
@@ -221,7 +222,8 @@ bool RingEngine::must_wait(Leaf leaf) {
   return waits;
 }
 
-/// Touches a bucket. `wanted` is the place of the block that is looked for, on this path.
+/// Touches a bucket, and returns what to ask of it. `wanted` is the place of the block that is
+/// looked for, on this path.
 Ask RingEngine::ask_for(BucketIndex bucket, const std::optional<Place>& wanted) {
   HeldBucket& held = held_.at(bucket);
   const Points points = codec_.points(bucket, held.stamp);
@@ -235,8 +237,8 @@ Ask RingEngine::ask_for(BucketIndex bucket, const std::optional<Place>& wanted) 
   return {bucket, held.stamp, point};
 }
 
-/// Keeps what is asked of versions that the server still holds, and chooses new points of the
-/// others.
+/// Keeps the points already chosen in versions that the server still holds, and chooses new points
+/// in the others.
 void RingEngine::choose_asks(Query& query) {
   std::vector<Ask> before = std::move(query.record.asks);
   query.record.asks.clear();
@@ -257,8 +259,8 @@ void RingEngine::choose_asks(Query& query) {
   }
 }
 
-/// The access will find what lies in the top now, even if an eviction takes the block from
-/// there meanwhile: its slot in the cache stays until it is read.
+/// Makes sure that the access finds its block if it lies in the top now, even if an eviction takes
+/// it away meanwhile: its slot in the cache is kept until it has been read.
 void RingEngine::hold_cached(Query& query) {
   const Place place = places_.get(query.record.block);
   if (place.kind != Place::Kind::top) return;
@@ -266,16 +268,17 @@ void RingEngine::hold_cached(Query& query) {
   ++cache_reads_[place.cache_slot];
 }
 
-/// A leaf that the server has seen is not used again. One that it has not seen stays: whether a
-/// block got another one must not depend on how long it lay in the top.
+/// Returns the block's next leaf. A leaf that the server has seen is not used again. A leaf that it
+/// has not seen is kept, because a block's new leaf must not depend on how long the block lay in
+/// the top.
 Leaf RingEngine::next_leaf(const Place& place, Leaf shown) {
   return place.has_leaf() && place.leaf != shown ? place.leaf : random_leaf(environment_.random);
 }
 
-// A block's own path is asked, whether the block has left the top or not: it leaves it when its
-// path is evicted, which everybody sees, so any other rule would bias the paths. The client's own
-// accesses choose their blocks by age, and so by leaf: they show a path that has nothing to do with
-// it. Nothing is asked before this is durable (Rule::access_records).
+// Asks along the block's own path, whether the block has left the top or not. It leaves the top
+// when its path is evicted, which everyone sees, so any other rule would bias the paths. The
+// client's own accesses choose their blocks by age, and thus by leaf, so they show a random path
+// instead. Nothing is asked before this is durable (Rule::access_records).
 Task<Result<RingEngine::Query>> RingEngine::intend(Turn turn, BlockId block, Path path) {
   const Place place = places_.get(block);
   const Leaf leaf =
@@ -290,7 +293,7 @@ Task<Result<RingEngine::Query>> RingEngine::intend(Turn turn, BlockId block, Pat
   co_return query;
 }
 
-/// After buckets of the path were rewritten.
+/// Chooses new points after buckets of the path were rewritten.
 Task<Status> RingEngine::renew(Turn turn, Query& query) {
   while (!dead_ && must_wait(query.record.leaf)) co_await changed_.wait();
   if (dead_) co_return fail(*dead_);
@@ -299,7 +302,8 @@ Task<Status> RingEngine::renew(Turn turn, Query& query) {
   co_return co_await commit_until_done();
 }
 
-/// Whether each value is what was stored at its point: not if its rows are lost, or it is altered.
+/// Returns a verdict on each value: it is what was stored at its point, its rows are lost, or it
+/// was altered.
 Task<std::vector<RingEngine::Verdict>> RingEngine::verdicts(const std::vector<Ask>& asks,
                                                             const RetrieveAnswer& answer) {
   co_return co_await offload(environment_.pool, [&] {
@@ -315,12 +319,12 @@ Task<std::vector<RingEngine::Verdict>> RingEngine::verdicts(const std::vector<As
   });
 }
 
-/// All values, once each of them fits. The answer to one that does not fit depends on nothing
-/// else, least of all on what is wanted:
-///   - altered: the same is asked for again, and then the volume stops. Its record stays, so the
-///     next life asks the same once more.
-///   - its rows are lost: that bucket is written again first, with what there is of it, and then
-///     asked by the same turn along the same path.
+/// Returns all values, once each of them fits. What it does about a value that does not fit depends
+/// only on the verdict, never on which value is wanted:
+///   - altered: the same question is sent again, and then the volume stops. The record is kept, so
+///     the question is sent again after the next start.
+///   - rows are lost: that bucket is first rewritten with what is left of it, and then the same
+///     turn asks along the same path.
 Task<Result<Payload>> RingEngine::values_of(Turn turn, Query& query) {
   for (unsigned altered = 0, reshuffles = 0;;) {
     const std::vector<Ask> asks = query.record.asks;
@@ -341,13 +345,14 @@ Task<Result<Payload>> RingEngine::values_of(Turn turn, Query& query) {
     if (dead_) co_return fail(*dead_);
     if (std::ranges::count(each, Verdict::altered) > 0) {
       if (told_of_answers_.pass(environment_.clock.now()))
-        spdlog::error("server {}: an answer is not what was stored: damaged, or altered{}", kServer,
-                      told_of_answers_.more());
+        spdlog::error(
+            "server {} sent an answer that is not what was stored: it is damaged or altered{}",
+            kServer, told_of_answers_.more());
       if (altered++ == kAsksAgain)
         die({Errc::corrupt,
-             fmt::format("server {} answers {} times what was not stored there: its memory is "
-                         "damaged, or it lies; nothing is given up: see to that server, then mount "
-                         "the volume again",
+             fmt::format("server {} has answered {} times with data that was not stored there: its "
+                         "memory is damaged, or it lies; no data is given up; have that server "
+                         "checked, then mount the vault again",
                          kServer, altered)});
       if (dead_) co_return fail(*dead_);
       co_await environment_.clock.sleep(Servers::kRetryAfter);
@@ -355,8 +360,7 @@ Task<Result<Payload>> RingEngine::values_of(Turn turn, Query& query) {
     }
     if (std::ranges::count(each, Verdict::lost) == 0) co_return std::move(*answer);
     if (reshuffles++ == kReshuffles)
-      die({Errc::corrupt,
-           fmt::format("server {} loses the rows that it has just stored", kServer)});
+      die({Errc::corrupt, fmt::format("server {} loses rows that it has just stored", kServer)});
     for (std::size_t i = 0; i < asks.size(); ++i)
       if (each[i] == Verdict::lost && held_.at(asks[i].bucket).stamp == asks[i].stamp)
         to_reshuffle_.insert(asks[i].bucket);
@@ -364,8 +368,8 @@ Task<Result<Payload>> RingEngine::values_of(Turn turn, Query& query) {
   }
 }
 
-/// Reads a slot of the top's cache: that of the block if it lies there, and another one otherwise.
-/// The server must not see which of the two by the time that it takes.
+/// Reads a slot of the top's cache: that of the block if it lies there, otherwise a random one. The
+/// server must not learn from the time taken which of the two it was.
 Task<void> RingEngine::read_cache(BlockId block, std::optional<Place> place,
                                   std::optional<Result<OpenedBlock>>& to, Event& done) {
   if (place)
@@ -375,19 +379,20 @@ Task<void> RingEngine::read_cache(BlockId block, std::optional<Place> place,
   done.notify_all();
 }
 
-/// Returns std::nullopt for a block that is nowhere, or not where it was looked for. Errors:
+/// Returns the block; std::nullopt if it does not exist, or is not where it was looked for. Errors:
 /// corrupt.
 Task<Result<std::optional<OpenedBlock>>> RingEngine::retrieve(Turn turn, Query query) {
   const BlockId block = query.record.block;
   const std::uint64_t version = places_.get(block).version;
-  // While the answers are on their way.
+  // Runs while the answers are in transit.
   std::optional<Result<OpenedBlock>> cached;
   Event read;
   start(read_cache(block, query.cached, cached, read));
   const auto answer = co_await values_of(turn, query);
   while (!cached) co_await read.wait();
   if (!answer) co_return fail(answer.error());
-  // An unwanted value takes as long: the server sees when the log's write follows its answer.
+  // An unwanted value takes equally long, because the server sees how long after its answer the
+  // log's write follows.
   const auto values = decode<RetrieveAnswer>(answer->body());
   const ByteSpan sealed =
       query.wanted ? values->values[*query.wanted].first(params_.slot_size) : ByteSpan(blank_);

@@ -81,12 +81,11 @@ class Reading : StateReading {
             return;
           }
           check_.bad_buckets.push_back(row.integer(0));
-          check_.findings.push_back(
-              {"bad-bucket", "vault.db, table ring_buckets",
-               fmt::format("what the server holds of bucket {} is not known any more; the blocks "
-                           "in it show below",
-                           row.integer(0)),
-               "the row is dropped"});
+          check_.findings.push_back({"bad-bucket", "vault.db, table ring_buckets",
+                                     fmt::format("the row of bucket {} is damaged: the blocks in "
+                                                 "the bucket are named below",
+                                                 row.integer(0)),
+                                     "the row is dropped"});
         });
   }
 
@@ -94,7 +93,7 @@ class Reading : StateReading {
     check_.bad_blocks.push_back(block);
     check_.findings.push_back(
         {"bad-position", "vault.db, table ring_blocks",
-         fmt::format("block {}: {}; where it lies is not known any more", block, why),
+         fmt::format("block {}: {}; it is no longer known where it lies", block, why),
          "the row is dropped"});
   }
 
@@ -145,8 +144,8 @@ class Reading : StateReading {
     return false;
   }
 
-  /// Far more than the file ever has: a larger number is damage, and would need memory for all
-  /// slots before it.
+  /// Returns far more slots than the file ever has. A larger number is damage, and would need
+  /// memory for all slots below it.
   std::uint64_t most_cache_slots() const {
     constexpr std::uint64_t kSlack = 16;
     return kSlack * cache_slots(volume_) + params_.log_slots;
@@ -165,7 +164,7 @@ class Reading : StateReading {
   bool settle(std::map<Key, BlockId>& holders, const Key& key, BlockId block, const Place& place) {
     const auto [at, is_free] = holders.try_emplace(key, block);
     const BlockId holder = at->second;
-    const Place held = check_.state.places.get(holder);  // unmapped: it has lost already
+    const Place held = check_.state.places.get(holder);  // unmapped: the block was already rejected
     const bool stays = !is_free && held.version >= place.version;
     if (stays || (!is_free && held.kind != Place::Kind::unmapped)) {
       const BlockId loser = stays ? block : holder;
@@ -178,8 +177,9 @@ class Reading : StateReading {
     return true;
   }
 
-  /// Without its record the next mount may ask by other points than the access that a crash cut
-  /// short: servers then see one more access, and nothing else happens.
+  /// Reads the records of accesses. Without its record, the next mount may ask for other points
+  /// than the access that a crash cut short: the server then sees one more access, with no other
+  /// effect.
   void read_records() {
     const RingTree& tree = check_.state.tree;
     read("ring_accesses", "SELECT turn, record FROM ring_accesses", [&](const Statement& row) {
@@ -194,7 +194,7 @@ class Reading : StateReading {
       check_.bad_records.push_back(row.integer(0));
       check_.findings.push_back(
           {"intent", "vault.db, table ring_accesses",
-           fmt::format("what turn {} asks for is damaged; no data depends on it", row.integer(0)),
+           fmt::format("the record of turn {} is damaged; no data depends on it", row.integer(0)),
            "the row is dropped"});
     });
   }
@@ -207,7 +207,8 @@ class Reading : StateReading {
     });
   }
 
-  /// A turn without its row has nothing verified at the next mount that is not needed.
+  /// Reads the accesses since the last sync. If a row is missing, the next mount verifies the write
+  /// of that turn only if it needs it.
   void read_logged() {
     const RingTree& tree = check_.state.tree;
     read("ring_logged", "SELECT turn, access FROM ring_logged", [&](const Statement& row) {

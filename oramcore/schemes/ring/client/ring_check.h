@@ -1,5 +1,5 @@
-// Reads ring's tables of vault.db and checks each row: for opening a volume, which goes on without
-// bad rows, and for fsck, which explains and drops them. A row is bad for these reasons:
+// Reads ring's tables in vault.db and checks each row. Opening a volume goes on without the bad
+// rows; fsck explains and deletes them. A row is bad for these reasons:
 //   ring_tree, sessions   anything: the volume cannot be opened
 //   ring_buckets          a bucket that does not lie at the server, more touches than dummies
 //   ring_blocks           a number that no volume of this height has; a place outside the tree, or
@@ -22,16 +22,17 @@ struct RingCheck {
   RingState::Loaded state;
   Findings findings;
   /// Why the volume cannot be opened, if it cannot: damaged_vault, unsupported, or failed (the disk
-  /// could not read it). No repair mends that.
+  /// could not read the tables). No repair can fix that.
   std::optional<Error> refused;
-  /// Keys of the rows that are bad.
+  /// Keys of the bad rows.
   std::vector<std::int64_t> bad_blocks, bad_buckets, bad_records;
 };
 
-/// Keeps nothing of a table that cannot be read to its end (`refused`).
+/// Reads and checks the tables. Keeps nothing of a table that cannot be read to its end
+/// (`refused`).
 RingCheck read_ring(Database& database, const VolumeParams& params);
 
-/// Deletes the bad rows. To be called in a transaction, and not for a refused state.
+/// Deletes the bad rows. Must be called in a transaction, and not if the state was refused.
 Status repair_ring(Database& database, const RingCheck& check);
 
 }  // namespace s3oram::ring

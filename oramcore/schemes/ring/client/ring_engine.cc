@@ -1,4 +1,4 @@
-// The life of a ring engine: opening, finishing what was under way, closing, status.
+// The life cycle of a ring engine: opening, finishing what was under way, closing, status.
 #include "oramcore/schemes/ring/client/ring_engine.h"
 
 #include <spdlog/spdlog.h>
@@ -11,13 +11,13 @@
 namespace s3oram::ring {
 namespace {
 
-/// A turn is acknowledged once the server has durably counted it and logged its write. Errors:
-/// wrong_volume.
+/// Checks that the server has not been set back: a turn is acknowledged only once the server has
+/// durably counted it and logged its write. Errors: wrong_volume.
 Status check_not_set_back(const SurveyAnswer& found, Turn acknowledged) {
   if (found.asked >= acknowledged) return {};
   return fail(
       Errc::wrong_volume,
-      "the server has lost what turns {} to {} wrote, which it had confirmed: its store was "
+      "the server has lost the writes of turns {} to {}, which it had confirmed: its store was "
       "set back to an old state; put the newest one back",
       found.asked, acknowledged - 1);
 }
@@ -81,25 +81,25 @@ Task<Result<SurveyAnswer>> RingEngine::survey(Duration patience) {
                                               encode(SurveyRequest{servers_.volume()}), patience));
   const auto found = decode<SurveyAnswer>(answer.body());
   if (!found || found->session.epoch >= kMostEpoch)
-    co_return fail(Errc::corrupt, "server {} answers nonsense", kServer);
+    co_return fail(Errc::corrupt, "server {} sent an invalid answer", kServer);
   co_return *found;
 }
 
-/// Refuses an old copy before the new epoch would shut the newest one out.
+/// Refuses an old copy before the new epoch would shut out the newest one.
 Task<Status> RingEngine::compare_with_server(const RingState::Loaded& loaded, Duration patience) {
   S3O_CO_ASSIGN(const SurveyAnswer found, co_await survey(patience));
-  // A server that was used by another copy says so itself.
+  // A server that was used by another copy reports that itself.
   if (std::ranges::find(loaded.sessions, found.session) == loaded.sessions.end())
     co_return Status{};
   if (found.rewrites > loaded.tree.tree_version || found.asked > loaded.turns())
     co_return fail(Errc::stale_vault,
-                   "the server was asked by {} turns, of which this vault knows {}: {}, or, if "
+                   "the server was asked by {} turns, but this vault knows only {}: {}, or, if "
                    "that is lost, s3oramfs restore",
                    found.asked, loaded.turns(), kBehindServers);
   co_return check_not_set_back(found, loaded.tree.written);
 }
 
-/// Called whenever the server has opened the session: also when it was restarted, perhaps with
+/// Called whenever the server has opened the session, including when it was restarted, perhaps with
 /// another store.
 Task<Status> RingEngine::bring_server_along(OpenAnswer answer, Duration patience) {
   S3O_CO_TRY(co_await bring_along(servers_, kServer, answer, committer_.durable(), attempt_,
@@ -114,7 +114,7 @@ Task<Status> RingEngine::open_session(std::vector<Session> sessions, Duration pa
   next_access_ = first_access(session_.epoch);
   S3O_CO_TRY(co_await committer_.with_state(
       [this](RingState& state) { return state.add_session(session_); }));
-  // Our database decides (Rule::decide_first), and what it does not hold is not decided.
+  // vault.db decides (Rule::decide_first): a change that it does not hold is not decided.
   Servers::Reconcile reconcile = [this](Party, OpenAnswer answer, Duration limit) {
     return bring_server_along(answer, limit);
   };
@@ -128,8 +128,8 @@ Task<Status> RingEngine::open_session(std::vector<Session> sessions, Duration pa
       [this](RingState& state) { return state.forget_sessions_before(session_.epoch); });
 }
 
-/// Whether every block of the top opens that was synced. Before anything else runs, because the log
-/// is not read for the sake of one block that is wanted.
+/// Returns whether every block of the top that was synced can be opened. Runs before anything else,
+/// because the log is not read for the sake of a single block that is wanted.
 Result<bool> RingEngine::cache_is_whole() {
   S3O_ASSIGN(const bool there, cache_.has_all_in_use());
   if (!there) return false;
@@ -143,29 +143,31 @@ Result<bool> RingEngine::cache_is_whole() {
   return true;
 }
 
-/// A process that ended without closing may have lost what it had not synced; a file that is gone,
-/// was cut off or has rotted has lost anything.
+/// Restores the cache. A process that ended without closing may have lost what it had not synced; a
+/// file that is gone, truncated or damaged may have lost anything.
 Task<Status> RingEngine::look_after_cache() {
   S3O_CO_ASSIGN(const bool whole,
                 co_await offload(environment_.pool, [this] { return cache_is_whole(); }));
   if (!whole) spdlog::warn("top.cache is incomplete: it is rebuilt from the server's log");
   const Status reserved =
       co_await offload(environment_.pool, [this] { return cache_.reserve(cache_slots(volume_)); });
-  if (!reserved) spdlog::warn("no room is kept for top.cache: {}", reserved.error().message);
+  if (!reserved)
+    spdlog::warn("cannot reserve disk space for top.cache: {}", reserved.error().message);
   if (whole && tree_.synced == tree_.written) co_return Status{};
   const Turn oldest = tree_.written - std::min<Turn>(tree_.written, params_.log_slots);
   co_return co_await refill_lost(whole ? std::max(tree_.synced, oldest) : oldest);
 }
 
-// Accesses that a crash cut short are finished first, in order, by the same questions
-// (Rule::access_records): only where a bucket was rewritten since, others are asked.
+// Finishes accesses that a crash cut short, before all others, in order, with the same questions
+// (Rule::access_records), except for buckets that were rewritten since.
 Task<Status> RingEngine::finish_accesses(std::map<Turn, TurnRecord> records) {
   if (!rule_holds(Rule::recovery_first)) tree_.written = next_turn_;
   while (!dead_ && tree_.written < next_turn_) {
     const Turn turn = tree_.written;
     const auto record = records.find(turn);
     if (record == records.end()) {
-      // It was reserved, perhaps to log a block again in time, and had not asked for anything yet.
+      // The turn was reserved, perhaps to log a block again in time, but had not asked for anything
+      // yet.
       const BlockId again = to_log_again(turn, kNoBlock).value_or(kNoBlock);
       Request own{.block = again, .content = {}, .read = {}, .written = {}};
       co_await access_at(turn, std::move(own), Path::random);
@@ -202,7 +204,8 @@ Task<Status> RingEngine::close(bool with_commit) {
   if (with_commit && status) {
     const auto folded =
         co_await committer_.with_state([](RingState& state) { return state.fold_log(); });
-    if (!folded) spdlog::warn("vault.db keeps its log: {}", folded.error().message);
+    if (!folded)
+      spdlog::warn("the log of vault.db could not be copied into it: {}", folded.error().message);
   }
   co_return status;
 }
@@ -262,8 +265,8 @@ EngineStatus RingEngine::status() const {
   return status;
 }
 
-/// Asks for something that is done already, so that a server that was restarted, or is another
-/// client's by now, is known although nobody accesses anything.
+/// Asks for something that is done already. The answer shows, without an access, whether the server
+/// was restarted or now belongs to another client.
 Task<void> RingEngine::probe() {
   const ReleaseRequest nothing{session_.epoch, {~std::uint64_t{0} - 1, {}}};
   auto answer = co_await servers_.ask_once(kServer, ReleaseRequest::kType, encode(nothing));

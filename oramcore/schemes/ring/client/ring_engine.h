@@ -1,10 +1,10 @@
 // The client of ring behind the block device interface: accesses, evictions and commits.
-// docs/protocol-ring.md follows one access through it.
+// docs/protocol-ring.md follows one access through this class.
 //
-// Any number of accesses are in flight. Each has a turn of its own, which it reserves before it
-// asks for anything and uses whatever happens: it asks for one point of each bucket of a path, and
-// writes one slot of the log. After A turns an eviction rewrites the buckets of the next path;
-// accesses may be ahead of evictions by a number that depends on public counters alone.
+// Any number of accesses can be in flight. Each has its own turn, which it reserves before it asks
+// for anything, and which it uses whatever happens: it asks for one point of each bucket on a path,
+// and writes one slot of the log. After A turns, an eviction rewrites the buckets of the next path.
+// How far accesses may be ahead of evictions depends only on public counters.
 #pragma once
 
 #include <atomic>
@@ -22,14 +22,14 @@
 
 namespace s3oram::ring {
 
-/// A block as it lies in a slot: sealed with its label.
+/// Returns a block as it lies in a slot: sealed with its label.
 Bytes sealed_block(OpaqueSealer& sealer, const Label& label, ByteSpan content);
 
-/// It is wide because accesses, the log, rewrites and the top share one set of places and turns: it
+/// It is wide because accesses, the log, rewrites and the top share one set of places and turns. It
 /// is divided by file (ring_access.cc, ring_log.cc, ring_rewrite.cc ...), not yet into objects.
 class RingEngine final : public VolumeEngine, private GrowingTree {
  public:
-  /// `state` has been opened but not loaded; `cache` is top.cache.
+  /// `state` is open but not loaded; `cache` is top.cache.
   RingEngine(const ClientEnvironment& environment, const VolumeId& volume,
              const VolumeParams& params, const Seed& sealing_key, RingState state,
              std::unique_ptr<File> cache);
@@ -38,8 +38,8 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   Task<Status> open(Duration patience, Evictions evictions = Evictions::as_due) override;
   Task<Status> close(bool with_commit = true) override;
   EngineStatus status() const override;
-  /// Has the server read every bucket that it holds from its disk, and rebuild rows that are
-  /// damaged. There is one server, so `servers` says nothing.
+  /// Makes the server read every bucket that it holds from its disk, and rebuild damaged rows.
+  /// There is only one server, so `servers` is ignored.
   Task<Result<Healed>> scrub(std::set<Party> servers, ScrubProgress progress = {}) override;
   Task<std::vector<Result<TrafficAnswer>>> server_traffic() override;
 
@@ -56,15 +56,15 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
  private:
   static constexpr Party kServer = 1;
   using Request = DeviceRequest;
-  /// Along which path an access asks: that of its block's leaf, or any.
+  /// The path along which an access asks: that of its block's leaf, or a random one.
   enum class Path { of_block, random };
-  /// What an access asks for, and which of it is its block.
+  /// What an access asks for, and which of the values is its block.
   struct Query {
     TurnRecord record;
     std::optional<std::size_t> wanted;
-    std::optional<Place> cached;  // where it lies in the top; held
+    std::optional<Place> cached;  // its place in the top; held
   };
-  /// A write of the log that is acknowledged, but not yet all before it.
+  /// A write to the log that is acknowledged, while an earlier one is not.
   struct LogWrite {
     BlockId block = kNoBlock;
     std::uint64_t replaces = 0;  // counts only while this is the block's version
@@ -73,7 +73,7 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
     std::function<void(Status)> written;
   };
 
-  // ring_engine.cc: life
+  // ring_engine.cc: opening and closing
   Task<Status> compare_with_server(const RingState::Loaded& loaded, Duration patience);
   Task<Result<SurveyAnswer>> survey(Duration patience);
   Task<Status> bring_server_along(OpenAnswer answer, Duration patience);
@@ -163,7 +163,7 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   std::uint64_t blocks() const override { return places_.mapped(); }
   std::uint64_t epoch() const override { return session_.epoch; }
   bool has_ballast() const override { return committer_.has_ballast(); }
-  Task<Status> take_ballast() override { return committer_.commit(); }  // takes it if it can
+  Task<Status> take_ballast() override { return committer_.commit(); }  // restores it if it can
   bool is_dead() const override { return dead_.has_value(); }
   void start_for_room(Task<void> task) override { start(std::move(task)); }
 
@@ -178,38 +178,38 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   TopCache cache_;
   Servers servers_;
   Committer committer_;
-  RingTree& tree_;        // the committer's
-  RingChanges& pending_;  // the committer's
+  RingTree& tree_;        // belongs to the committer
+  RingChanges& pending_;  // belongs to the committer
 
   Places places_;
-  std::map<BucketIndex, HeldBucket> held_;  // as the server has them
-  std::vector<BlockId> mapped_;             // when it was opened; until somebody asks
+  std::map<BucketIndex, HeldBucket> held_;  // buckets as the server holds them
+  std::vector<BlockId> mapped_;             // mapped at opening; kept until mapped() is called
   Session session_;
   std::uint64_t next_access_ = 0;
 
   bool opened_ = false, may_evict_ = true;
-  Turn next_turn_ = 0;  // to be reserved
+  Turn next_turn_ = 0;  // the next to reserve
   std::map<Turn, LogWrite> log_writes_;
-  std::map<Turn, std::uint64_t> logged_;       // the accesses of the turns since the last sync
+  std::map<Turn, std::uint64_t> logged_;       // accesses of the turns since the last sync
   std::map<CacheSlot, unsigned> cache_reads_;  // under way
-  std::set<CacheSlot> cache_freed_;            // of those, the ones to be given back then
-  std::set<BlockId> in_flight_;                // of which an access has a turn
-  // Blocks that could not be read when they were last asked for; whether that was since opening:
-  // those are not asked for again before they are written.
+  std::set<CacheSlot> cache_freed_;            // slots among these to be given back afterwards
+  std::set<BlockId> in_flight_;                // blocks for which an access has a turn
+  // Blocks whose last read failed, and whether it failed since the volume was opened. In that case
+  // they are not read again before they are written.
   std::map<BlockId, bool> unreadable_;
   std::set<BlockId> not_cached_;  // blocks of the top whose slot in the cache did not open
   bool refilling_ = false;
   Event changed_;  // a turn was acknowledged, or a rewrite began or ended
 
-  std::uint64_t next_rewrite_ = 0, next_eviction_ = 0;  // to be begun
+  std::uint64_t next_rewrite_ = 0, next_eviction_ = 0;  // numbers of those that begin next
   std::uint64_t installed_ = 0;                         // rewrites that the server has committed
   std::uint64_t evictions_done_ = 0;
   std::size_t rewriting_ = 0;
   std::set<Leaf> busy_;                     // groups whose buckets are being rewritten
-  std::set<Leaf> flipping_;                 // of those, the ones decided and not yet committed
-  std::set<BucketIndex> to_reshuffle_;      // nothing is asked of them before they are rewritten
-  std::optional<EvictionId> attempt_;       // sent to the server, and not yet decided for good
-  std::uint32_t next_attempt_ = 0;          // of any rewrite; begins anywhere
+  std::set<Leaf> flipping_;                 // those decided, but not yet committed
+  std::set<BucketIndex> to_reshuffle_;      // nothing is asked of these before they are rewritten
+  std::optional<EvictionId> attempt_;       // sent to the server, but not yet durably decided
+  std::uint32_t next_attempt_ = 0;          // used by all rewrites; starts at a random number
   std::optional<Duration> eviction_begun_;  // the oldest under way
 
   std::optional<Error> dead_;

@@ -1,4 +1,4 @@
-// The log of the newest writes at the server, and top.cache, which has the top's blocks here.
+// The log of the newest writes at the server, and top.cache, which holds the top's blocks here.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace s3oram::ring {
 namespace {
 
-constexpr unsigned kReadsAgain = 2;  // of the log, when it is not what was written
+constexpr unsigned kReadsAgain = 2;  // further reads of the log, if it is not what was written
 
 OpaqueSealer::SealedLabel packed_label(const Label& label) {
   OpaqueSealer::SealedLabel packed;
@@ -29,7 +29,7 @@ Bytes sealed_block(OpaqueSealer& sealer, const Label& label, ByteSpan content) {
 Result<OpenedBlock> RingEngine::opened(ByteSpan sealed) const {
   S3O_ASSIGN(auto found, sealer_.open(sealed));
   const auto label = read_label(found.label);
-  if (!label) return fail(Errc::corrupt, "a label says what cannot be");
+  if (!label) return fail(Errc::corrupt, "an impossible label");
   return OpenedBlock{*label, std::move(found.content)};
 }
 
@@ -37,7 +37,7 @@ Result<OpenedBlock> RingEngine::opened(ByteSpan sealed, BlockId block,
                                        std::uint64_t version) const {
   S3O_ASSIGN(auto found, opened(sealed));
   if (found.label.block != block || found.label.version != version)
-    return fail(Errc::corrupt, "block {}: another block or version came back", block);
+    return fail(Errc::corrupt, "block {}: the slot holds another block or version", block);
   return found;
 }
 
@@ -62,7 +62,7 @@ Task<Status> RingEngine::write_log(Turn turn, Label label, std::uint64_t replace
   }
   auto done = co_await all(std::move(both));
   for (auto& status : done)
-    // The turn stays unacknowledged for ever, and with it all that follow.
+    // The turn is never acknowledged, and neither are those that follow it.
     if (!status) die(status.error());
   if (dead_) co_return fail(*dead_);
   write.written = std::move(written);
@@ -73,8 +73,9 @@ Task<Status> RingEngine::write_log(Turn turn, Label label, std::uint64_t replace
   co_return Status{};
 }
 
-/// Not over the only other copy of a block of the top: that one is being logged again, or is read
-/// back from here if the cache has lost it. It may be of `block`, which this turn logs itself.
+/// Waits before it overwrites the only other copy of a block of the top. That block is being logged
+/// again, or is read back from here if the cache has lost it. If it is `block` itself, this turn
+/// logs it, so there is no need to wait.
 Task<Status> RingEngine::send_log(Turn turn, std::uint64_t access, BlockId block, ByteSpan sealed) {
   const WriteLogRequest request{
       .epoch = session_.epoch, .turn = turn, .access = access, .sealed = sealed};
@@ -94,8 +95,8 @@ Task<Status> RingEngine::send_log(Turn turn, std::uint64_t access, BlockId block
   co_return Status{};
 }
 
-/// Waits for room on a full disk. A slot that cannot be written for another reason may be a place
-/// of the disk that has gone bad, so `slot` becomes another one.
+/// Waits for room on a full disk. If a slot cannot be written for another reason, that part of the
+/// disk may be bad, so another slot replaces `slot`.
 Task<Status> RingEngine::keep_in_cache(CacheSlot& slot, ByteSpan sealed) {
   for (;;) {
     Status written =
@@ -137,21 +138,21 @@ void RingEngine::acknowledge_in_order() {
 
 // ---- top.cache
 
-/// Errors: corrupt.
+/// Reads a block of the top. Errors: corrupt.
 Task<Result<OpenedBlock>> RingEngine::read_top(BlockId block, Place place) {
   ++cache_reads_[place.cache_slot];
   co_return co_await read_held(block, place);
 }
 
-/// Reads a slot that is held (hold_cached()), and lets it go. Does not read the block from the log,
-/// which has it too, because that would show that the block is wanted (refill_whole_cache()).
+/// Reads a slot that is held (hold_cached()), and releases it. Does not read the block from the
+/// log, which has it too, because that would show that the block is wanted (refill_whole_cache()).
 Task<Result<OpenedBlock>> RingEngine::read_held(BlockId block, Place place) {
   auto found = co_await read_slot(place.cache_slot, block, place.version);
   let_go(place.cache_slot);
   co_return found;
 }
 
-/// Takes the same time whatever lies there.
+/// Reads a slot of the cache; takes the same time whatever it holds.
 Task<Result<OpenedBlock>> RingEngine::read_slot(CacheSlot slot, BlockId block,
                                                 std::uint64_t version) {
   co_return co_await offload(environment_.pool, [&]() -> Result<OpenedBlock> {
@@ -168,7 +169,7 @@ void RingEngine::let_go(CacheSlot slot) {
   if (cache_freed_.erase(slot) > 0) cache_.give_back(slot);
 }
 
-/// Once nobody reads it any more.
+/// Gives the slot back once no read of it is under way.
 void RingEngine::give_back(CacheSlot slot) {
   if (cache_reads_.contains(slot))
     cache_freed_.insert(slot);
@@ -176,9 +177,9 @@ void RingEngine::give_back(CacheSlot slot) {
     cache_.give_back(slot);
 }
 
-/// Writes to the cache what the log has of the turns from `from` on, whichever blocks are still
-/// there. Returns the turns that the log lacks: those of blocks of the top, and of the turns since
-/// the last sync all whose write is not what was acknowledged.
+/// Copies the writes of the turns from `from` on from the log to the cache, as far as their blocks
+/// are still in the top. Returns the turns that the log lacks: those of blocks of the top and, of
+/// the turns since the last sync, all whose write is not the acknowledged one.
 Task<Result<std::set<Turn>>> RingEngine::refill_cache(Turn from) {
   std::set<Turn> lacking;
   const Turn until = tree_.written;
@@ -191,7 +192,7 @@ Task<Result<std::set<Turn>>> RingEngine::refill_cache(Turn from) {
                   co_await servers_.ask(kServer, ReadLogRequest::kType, encode(request)));
     const auto log = decode<ReadLogAnswer>(answer.body());
     if (!log || log->slots.size() != count)
-      co_return fail(Errc::corrupt, "server {} answers nonsense", kServer);
+      co_return fail(Errc::corrupt, "server {} sent an invalid answer", kServer);
     for (const LoggedBlock& logged : log->slots) {
       if (!co_await refill_slot(turn, logged)) lacking.insert(turn);
       if (dead_) co_return fail(*dead_);
@@ -201,7 +202,7 @@ Task<Result<std::set<Turn>>> RingEngine::refill_cache(Turn from) {
   co_return lacking;
 }
 
-/// Whether the log has what this turn wrote, as far as that is still known.
+/// Returns whether the log has what this turn wrote, as far as that is still known.
 Task<bool> RingEngine::refill_slot(Turn turn, const LoggedBlock& logged) {
   const auto sealed = sealer_.open(logged.sealed);
   const auto label = sealed && logged.turn == turn ? read_label(sealed->label) : std::nullopt;
@@ -212,7 +213,7 @@ Task<bool> RingEngine::refill_slot(Turn turn, const LoggedBlock& logged) {
   const BlockId block = found->second;
   const Place place = places_.get(block);
   if (!label || label->block != block || label->version != place.version) co_return false;
-  ++cache_reads_[place.cache_slot];  // nobody else gets the slot meanwhile
+  ++cache_reads_[place.cache_slot];  // keeps the slot from being reused meanwhile
   Place kept = place;
   const Status written = co_await keep_in_cache(kept.cache_slot, logged.sealed);
   let_go(place.cache_slot);
@@ -224,8 +225,8 @@ Task<bool> RingEngine::refill_slot(Turn turn, const LoggedBlock& logged) {
   co_return true;
 }
 
-/// All of the log since the last sync is verified, needed or not: when something is missed only
-/// once it is wanted, the server learns which turn wrote what is wanted.
+/// Verifies all of the log since the last sync, needed or not. If the client noticed a missing
+/// write only when it needs it, the server would learn which turn wrote the block that is wanted.
 Task<Status> RingEngine::refill_lost(Turn from) {
   for (unsigned again = 0;; ++again) {
     S3O_CO_ASSIGN(const auto lacking, co_await refill_cache(from));
@@ -236,21 +237,21 @@ Task<Status> RingEngine::refill_lost(Turn from) {
     }
     if (again == kReadsAgain)
       co_return fail(Errc::wrong_volume,
-                     "server {} has lost writes that it had confirmed ({} of its log, the first of "
+                     "server {} has lost writes that it had confirmed ({} in its log, the first of "
                      "turn {}): bring its newest store back, or, if that is lost, s3oramfs restore",
                      kServer, std::distance(confirmed, lacking.end()), *confirmed);
     co_await environment_.clock.sleep(Servers::kRetryAfter);
   }
 }
 
-/// Call this only at a time that does not depend on which block is wanted.
+/// Call this only at times that do not depend on which block is wanted.
 void RingEngine::begin_refill() {
   if (not_cached_.empty() || std::exchange(refilling_, true)) return;
   start(refill_whole_cache());
 }
 
-/// The whole log, for the sake of slots of the cache that have rotted. What the log lacks too is
-/// given up.
+/// Reads the whole log, to replace slots of the cache that are damaged. Blocks that the log lacks,
+/// too, are given up.
 Task<void> RingEngine::refill_whole_cache() {
   spdlog::error("top.cache: {} blocks do not open; the log is read again", not_cached_.size());
   const Turn until = tree_.written;
@@ -267,8 +268,9 @@ Task<void> RingEngine::refill_whole_cache() {
   changed_.notify_all();
 }
 
-/// With the next commit it is known that the cache has durably what is acknowledged now. A sync
-/// that failed is not tried again: what it should have made durable may be lost, and is in the log.
+/// Syncs the cache; the next commit records that everything acknowledged now is durable in it. A
+/// failed sync is not tried again, because the data that it should have made durable may be lost;
+/// it is still in the log.
 Task<Status> RingEngine::sync_cache() {
   const Turn written = tree_.written;
   Status synced = co_await offload(environment_.pool, [this] { return cache_.sync(); });

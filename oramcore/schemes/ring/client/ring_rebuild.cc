@@ -49,11 +49,12 @@ Task<Result<SurveyAnswer>> RingRebuild::survey(Duration patience) {
   if (!stands || stands->session.epoch + 1 >= kMostEpoch || stands->height < params_.top_levels ||
       stands->height > kMaxHeight || stands->rewrites >> 48 != 0 ||
       !may_have(stands->asked, *stands))
-    co_return fail(Errc::corrupt, "server 1 answers nonsense");
+    co_return fail(Errc::corrupt, "server 1 sent an invalid answer");
   co_return *stands;
 }
 
-/// Whether so many turns can have been reserved: accesses wait for the evictions that are due.
+/// Returns whether this many turns can have been reserved. Accesses wait for the evictions that are
+/// due, so there cannot be more than end_turn().
 bool RingRebuild::may_have(Turn turns, const SurveyAnswer& stands) const {
   return turns <= params_.end_turn(stands.rewrites);
 }
@@ -82,8 +83,9 @@ Task<Status> RingRebuild::open_session(SurveyAnswer& stands, Duration patience) 
   co_return Status{};
 }
 
-/// A prepared rewrite counts if the earlier state has decided it. Any other one was not decided:
-/// what it would have moved is where it was, in the old versions and in the log.
+/// Decides about a prepared rewrite: it counts if the earlier state has decided it. Otherwise it
+/// was not decided, and the blocks that it would have moved are still in the old versions and in
+/// the log.
 Task<Status> RingRebuild::settle(OpenAnswer answer, SurveyAnswer& stands, Duration patience) {
   if (!answer.prepared) co_return Status{};
   const bool decided = former_ && former_->loaded.tree.last_decided == *answer.prepared &&
@@ -100,7 +102,8 @@ Task<Status> RingRebuild::settle(OpenAnswer answer, SurveyAnswer& stands, Durati
   co_return Status{};
 }
 
-/// Where the block of this label is to be noted, if it is the newest so far.
+/// Returns where to record the place of the block with this label, if it is the newest copy so far;
+/// otherwise null.
 Place* RingRebuild::newest(const Label& label, Place::Kind where) {
   newest_ = std::max(newest_, label.version);
   if (!label.holds_block() || !label.leaf) return nullptr;
@@ -123,14 +126,14 @@ Task<Status> RingRebuild::read_log(const SurveyAnswer& stands) {
                   co_await servers_.ask(1, ReadLogRequest::kType, encode(request)));
     const auto log = decode<ReadLogAnswer>(answer.body());
     if (!log || log->slots.size() != count)
-      co_return fail(Errc::corrupt, "server 1 answers nonsense");
+      co_return fail(Errc::corrupt, "server 1 sent an invalid answer");
     for (const LoggedBlock& logged : log->slots) {
       const std::uint32_t slot = first++;
       LoggedTurn& found = log_.emplace_back();
       found.is_lost = logged.is_lost();
       if (logged.access == 0) continue;
       if (params_.slot_of(logged.turn) != slot || !may_have(logged.turn, stands))
-        co_return fail(Errc::corrupt, "server 1 answers nonsense");
+        co_return fail(Errc::corrupt, "server 1 sent an invalid answer");
       found.turn = logged.turn;
       turns_ = std::max(turns_, logged.turn + 1);
       S3O_CO_TRY(take_logged(logged));
@@ -140,13 +143,13 @@ Task<Status> RingRebuild::read_log(const SurveyAnswer& stands) {
   co_return Status{};
 }
 
-/// The last turn that this slot of the log is of; nothing: none yet.
+/// Returns the last turn that used this slot of the log; std::nullopt if there was none.
 std::optional<Turn> RingRebuild::newest_turn_of(std::uint32_t slot) const {
   if (turns_ <= slot) return std::nullopt;
   return turns_ - 1 - (turns_ - 1 - slot) % params_.log_slots;
 }
 
-/// Turns that may have been under way are not missed, but if their slot is damaged.
+/// Counts the lost writes. Turns that may have been under way count only if their slot is damaged.
 void RingRebuild::count_lost_writes() {
   const Turn may_lack = (params_.most_evictions_due() + 1) * Turn{params_.evict_every};
   for (std::uint32_t slot = 0; slot < params_.log_slots; ++slot) {
@@ -155,12 +158,12 @@ void RingRebuild::count_lost_writes() {
     found.is_lost |= newest && *newest + may_lack < turns_ && found.turn != newest;
     if (!found.is_lost) continue;
     ++lost_writes_;
-    spdlog::error("what turn {} wrote to the log is lost", newest.value_or(slot));
+    spdlog::error("the write of turn {} to the log is lost", newest.value_or(slot));
   }
 }
 
-/// Writes an empty slot for each turn that has not ended: the log then has them all, and a later
-/// rebuild misses none.
+/// Writes an empty slot for each turn that has not ended, so that the log has all turns, and a
+/// later rebuild does not count them as lost.
 Task<Status> RingRebuild::end_turns() {
   std::uint64_t access = first_access(session_.epoch);
   for (std::uint32_t slot = 0; slot < params_.log_slots; ++slot) {
@@ -175,7 +178,8 @@ Task<Status> RingRebuild::end_turns() {
   co_return Status{};
 }
 
-/// A block of the log goes to top.cache at once: all of them may be more than the memory holds.
+/// A block of the log is written to top.cache immediately, because all of them may not fit into
+/// memory.
 Status RingRebuild::take_logged(const LoggedBlock& logged) {
   const auto opened = sealer_.open(logged.sealed);
   const auto label = opened ? read_label(opened->label) : std::nullopt;
@@ -198,13 +202,13 @@ Task<Result<std::vector<HeldVersion>>> RingRebuild::layout(unsigned height) {
     S3O_CO_ASSIGN(const auto answer,
                   co_await servers_.ask(1, LayoutRequest::kType, encode(request)));
     const auto part = decode<LayoutAnswer>(answer.body());
-    if (!part) co_return fail(Errc::corrupt, "server 1 answers nonsense");
+    if (!part) co_return fail(Errc::corrupt, "server 1 sent an invalid answer");
     if (part->versions.empty()) co_return all;
     for (const HeldVersion& version : part->versions) {
       const bool is_bucket = version.bucket >= std::max(from, kRoot);
       const unsigned level = is_bucket ? level_of(version.bucket) : 0;
       if (!is_bucket || level < params_.top_levels || level > height)
-        co_return fail(Errc::corrupt, "server 1 answers nonsense");
+        co_return fail(Errc::corrupt, "server 1 sent an invalid answer");
       from = version.bucket + 1;
       all.push_back(version);
     }
@@ -230,13 +234,13 @@ void RingRebuild::count_touches(const HeldVersion& version) {
   held_[version.bucket] = {version.stamp, std::min(touches, params_.dummies())};
 }
 
-/// Whether an access has asked for the point where this block of the tree lies.
+/// Returns whether an access has asked for the point where this block of the tree lies.
 bool RingRebuild::was_asked(const Place& place) const {
   const VersionStamp stamp = held_.at(place.bucket()).stamp;
   return asked_.at(place.bucket()).has(codec_.points(place.bucket(), stamp).of_slot(place.slot));
 }
 
-/// The part of each row that gives the labels.
+/// Returns the part of each row from which the labels are computed.
 Task<Result<Bytes>> RingRebuild::fetch_heads(const HeldVersion& version) {
   Bytes heads;
   for (unsigned first = 0; first < params_.bucket_size;) {
@@ -252,7 +256,7 @@ Task<Result<Bytes>> RingRebuild::fetch_heads(const HeldVersion& version) {
                   co_await servers_.ask(1, FetchRowsRequest::kType, encode(request)));
     const auto part = decode<FetchRowsAnswer>(answer.body());
     if (!part || part->rows.size() != count * OpaqueSealer::kHead)
-      co_return fail(Errc::bad_request, "server 1 answers nonsense");
+      co_return fail(Errc::bad_request, "server 1 sent an invalid answer");
     heads.insert(heads.end(), part->rows.begin(), part->rows.end());
     first += count;
   }
@@ -262,7 +266,7 @@ Task<Result<Bytes>> RingRebuild::fetch_heads(const HeldVersion& version) {
 Task<Status> RingRebuild::read_bucket(const HeldVersion& version) {
   auto heads = co_await fetch_heads(version);
   if (!heads && heads.error().code == Errc::corrupt) {
-    spdlog::error("bucket {}: {}: what it held is lost", version.bucket, heads.error().message);
+    spdlog::error("bucket {}: {}: its content is lost", version.bucket, heads.error().message);
     ++damaged_;
     co_return Status{};
   }
@@ -290,13 +294,13 @@ Task<Status> RingRebuild::read_bucket(const HeldVersion& version) {
     place->level = static_cast<std::uint8_t>(level);
     place->slot = static_cast<std::uint16_t>(slot);
   }
-  if (!is_whole) spdlog::error("bucket {} does not open: what it held is lost", version.bucket);
+  if (!is_whole) spdlog::error("bucket {} does not open: its content is lost", version.bucket);
   damaged_ += !is_whole;
   co_return Status{};
 }
 
 Task<Result<RingRebuild::Rebuilt>> RingRebuild::finished(const SurveyAnswer& stands) {
-  // Otherwise what is written from now on would look older than what is there.
+  // Otherwise later writes would look older than existing ones.
   if (newest_ >= first_access(session_.epoch))
     co_return fail(Errc::corrupt,
                    "server 1 says that its last session was {}, but holds blocks of later ones: it "
@@ -309,7 +313,7 @@ Task<Result<RingRebuild::Rebuilt>> RingRebuild::finished(const SurveyAnswer& sta
   tree.tree_version = stands.rewrites;
   tree.height = stands.height;
   tree.written = tree.synced = turns_;
-  // Reshuffles are rewrites too, so an eviction that was due may count as done: the next sweep
+  // Reshuffles are rewrites too, so an eviction that was due may count as done; the next sweep
   // makes up for it.
   tree.evictions = std::min<std::uint64_t>(stands.rewrites, params_.evictions_until(turns_));
   out.state.sessions = {session_};

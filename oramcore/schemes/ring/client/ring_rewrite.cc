@@ -1,9 +1,9 @@
-// Evictions and early reshuffles: buckets are fetched, what lies in them is placed again, sealed
-// again at new secret points, and stored beside the old versions; then prepare, decide, commit and
-// release as docs/durability.md has it (Rule::decide_first).
+// Evictions and early reshuffles: fetches buckets, places their blocks again, seals these again at
+// new secret points, and stores them beside the old versions; then prepares, decides, commits and
+// releases, as described in docs/durability.md (Rule::decide_first).
 //
-// Evictions that follow each other touch disjoint buckets, so several are fetched and stored at a
-// time. They are decided in order.
+// Consecutive evictions touch disjoint buckets, so several are fetched and stored concurrently.
+// They are decided in order.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -15,34 +15,34 @@
 namespace s3oram::ring {
 namespace {
 
-constexpr std::size_t kAtATime = 2;    // one's rows come down while the other's go up
-constexpr unsigned kFetchesAgain = 2;  // of rows that the server says are lost
-constexpr unsigned kAttempts = 3;      // until it is said that evictions have stopped
+constexpr std::size_t kAtATime = 2;    // one downloads its rows while the other uploads
+constexpr unsigned kFetchesAgain = 2;  // further fetches of rows that the server reports as lost
+constexpr unsigned kAttempts = 3;      // attempts before status reports that evictions have stopped
 
 }  // namespace
 
 struct RingEngine::Rewrite {
   std::uint64_t number = 0;
   bool is_eviction = false;
-  Leaf leaf = 0;                 // of the path
-  unsigned first = 0, last = 0;  // levels of it: of a reshuffle, one
+  Leaf leaf = 0;                 // names the path
+  unsigned first = 0, last = 0;  // its levels; only one for a reshuffle
 };
 
-/// What is in the buckets of a rewrite, and of the top what goes into them.
+/// The content of the buckets of a rewrite, and the blocks of the top that go into them.
 struct RingEngine::Moved {
   EvictionPath path;
   std::map<BlockId, OpenedBlock> blocks;
   std::vector<Candidate> lost;
 };
 
-/// Those that are due and whose buckets nobody else writes: reshuffles first, because accesses wait
-/// for them.
+/// Begins the rewrites that are due and whose buckets no other rewrite uses. Reshuffles come first,
+/// because accesses wait for them.
 void RingEngine::begin_rewrites() {
   while (!dead_ && rewriting_ < kAtATime) {
     const auto reshuffle = std::ranges::find_if(
         to_reshuffle_, [this](BucketIndex bucket) { return !busy_.contains(group_of(bucket)); });
     if (reshuffle != to_reshuffle_.end()) {
-      const BucketIndex bucket = *reshuffle;  // until install() has it done
+      const BucketIndex bucket = *reshuffle;  // stays in the set until install() has ended
       const unsigned level = level_of(bucket);
       begin_rewrite({.number = next_rewrite_++, .leaf = bucket, .first = level, .last = level});
       continue;
@@ -87,9 +87,10 @@ Task<void> RingEngine::rewrite(Rewrite begun) {
   begin_rewrites();
 }
 
-/// Of its number the first half is the stamp of the bucket versions that it makes, by which their
-/// points and masks are drawn. So that half does not repeat: it is made of the rewrite, and of a
-/// count that begins anywhere each time the volume is opened.
+/// Returns the id of a new attempt. The first half of its number is the stamp of the bucket
+/// versions that it makes, from which their points and masks are drawn, so that half must not
+/// repeat. It consists of the rewrite's number and a counter that starts at a random value each
+/// time the volume is opened.
 EvictionId RingEngine::new_attempt(const Rewrite& rewrite) {
   EvictionId id{rewrite.number, {}};
   environment_.random.fill(id.attempt);
@@ -98,7 +99,7 @@ EvictionId RingEngine::new_attempt(const Rewrite& rewrite) {
   return id;
 }
 
-/// One attempt, made of a fresh stamp and points, nonces and fillers.
+/// Makes one attempt, with a fresh stamp and fresh points, nonces and fillers.
 Task<Status> RingEngine::rewrite_once(const Rewrite& rewrite) {
   const EvictionId id = new_attempt(rewrite);
   S3O_CO_ASSIGN(Moved moved, co_await fetch(rewrite));
@@ -132,7 +133,7 @@ Task<Status> RingEngine::rewrite_once(const Rewrite& rewrite) {
   co_return co_await install(rewrite, id);
 }
 
-// ---- what is there
+// ---- reading the old buckets
 
 Task<Result<RingEngine::Moved>> RingEngine::fetch(const Rewrite& rewrite) {
   Moved moved;
@@ -141,7 +142,8 @@ Task<Result<RingEngine::Moved>> RingEngine::fetch(const Rewrite& rewrite) {
   moved.path.height = rewrite.last;
   moved.path.bucket_size = params_.bucket_size;
   moved.path.residents.resize(rewrite.last - rewrite.first + 1);
-  // All at once: the server must not see by the time between two of them what lies there.
+  // Reads everything concurrently, because the server must not learn from the time between two
+  // reads what lies in a bucket.
   std::vector<Task<Status>> reading;
   for (unsigned level = rewrite.first; level <= rewrite.last; ++level)
     reading.push_back(
@@ -150,7 +152,7 @@ Task<Result<RingEngine::Moved>> RingEngine::fetch(const Rewrite& rewrite) {
   const auto read = co_await all(std::move(reading));
   for (const Status& each : read)
     if (!each) co_return fail(each.error());
-  // A block that was accessed meanwhile lies in the top, perhaps in this very group.
+  // A block that was accessed meanwhile lies in the top, perhaps in this same group.
   const auto is_over = [this](const Candidate& each) {
     return places_.candidate(each.block) != each;
   };
@@ -160,8 +162,9 @@ Task<Result<RingEngine::Moved>> RingEngine::fetch(const Rewrite& rewrite) {
   co_return moved;
 }
 
-/// Reads as many slots of the cache whatever lies there: how many blocks of the top have their
-/// leaves in one group depends on what was accessed, and the server sees when the rows come.
+/// Reads a fixed number of slots from the cache, whatever they hold. How many blocks of the top
+/// have their leaves in one group depends on what was accessed, and the server sees when the rows
+/// arrive.
 Task<Status> RingEngine::fetch_top(const Rewrite& rewrite, Moved& to) {
   const unsigned at_least = params_.cache_reads();
   unsigned reads = 0;
@@ -186,8 +189,8 @@ Task<Status> RingEngine::fetch_top(const Rewrite& rewrite, Moved& to) {
   co_return Status{};
 }
 
-/// Rows that the server has lost cost the blocks that lie there: they are named, and the bucket is
-/// rewritten without them.
+/// Reads a bucket. If the server has lost its rows, the blocks in them are lost: they are named,
+/// and the bucket is rewritten without them.
 Task<Status> RingEngine::fetch_bucket(BucketIndex bucket, std::size_t index, Moved& to) {
   const auto held = held_.find(bucket);
   if (held == held_.end()) co_return Status{};
@@ -221,9 +224,9 @@ bool RingEngine::is(const Slots& slots, std::uint16_t slot, const Candidate& blo
          slots[slot]->label.version == block.version;
 }
 
-/// All slots of a bucket version, opened. Errors: damaged_vault (the server says, and says again,
-/// that its rows are lost), corrupt (they are not what was stored: it may be once the server is
-/// itself again, so nothing is given up).
+/// Returns all slots of a bucket version, opened. Errors: damaged_vault (the server repeatedly
+/// reports that its rows are lost), corrupt (they are not what was stored; the server may recover
+/// from that, so nothing is given up).
 Task<Result<RingEngine::Slots>> RingEngine::read_bucket(BucketIndex bucket, VersionStamp stamp) {
   for (unsigned again = 0;; ++again) {
     const auto rows = co_await fetch_rows(bucket, stamp);
@@ -237,7 +240,7 @@ Task<Result<RingEngine::Slots>> RingEngine::read_bucket(BucketIndex bucket, Vers
   }
 }
 
-/// Opens slots without a block too, because the time must not show how many hold one.
+/// Opens slots without a block too, because the time taken must not show how many hold one.
 Result<RingEngine::Slots> RingEngine::opened_slots(BucketIndex bucket, VersionStamp stamp,
                                                    ByteSpan rows) const {
   S3O_ASSIGN(const auto sealed, codec_.decode(bucket, stamp, rows));
@@ -266,13 +269,13 @@ Task<Result<Bytes>> RingEngine::fetch_rows(BucketIndex bucket, VersionStamp stam
     if (!answer && answer.error().code == Errc::former_view) die(answer.error());
     if (!answer) co_return fail(answer.error());
     const auto part = decode<FetchRowsAnswer>(answer->body());
-    if (!part) co_return fail(Errc::failed, "server {} answers nonsense", kServer);
+    if (!part) co_return fail(Errc::failed, "server {} sent an invalid answer", kServer);
     rows.insert(rows.end(), part->rows.begin(), part->rows.end());
   }
   co_return rows;
 }
 
-// ---- what will be there
+// ---- writing the new buckets
 
 Task<Status> RingEngine::store(const Rewrite& rewrite, const EvictionId& id,
                                const EvictionPlan& plan, Moved& moved) {
@@ -283,8 +286,9 @@ Task<Status> RingEngine::store(const Rewrite& rewrite, const EvictionId& id,
       OpenedBlock& block = contents.emplace_back(std::move(moved.blocks.at(each.block)));
       block.label.leaf = each.leaf;
     }
-    // Empty blocks fill the bucket, sealed like others: it takes the same time whatever is in it,
-    // and a client that has lost everything else sees whether all of it can be read.
+    // Empty blocks fill the bucket, sealed like others. So sealing takes the same time whatever the
+    // bucket holds, and a client that has lost everything else can see whether the whole bucket is
+    // readable.
     while (contents.size() < params_.bucket_size)
       contents.push_back({Label{}, Bytes(params_.block_size)});
     const Seed seed = environment_.random.seed();
@@ -341,7 +345,7 @@ Task<Status> RingEngine::prepare(const Rewrite& rewrite, const EvictionId& id,
   co_return fail(answer.error());
 }
 
-/// From here on the new view is the truth, and the next commit makes it so for good. Blocks that
+/// Makes the new tree version count from here on; the next commit makes it durable. Blocks that
 /// were accessed meanwhile keep their newer places.
 void RingEngine::decide(const Rewrite& rewrite, const EvictionId& id, const EvictionPlan& plan,
                         const Moved& moved, unsigned next_height) {
@@ -419,7 +423,7 @@ Task<Result<Healed>> RingEngine::scrub(std::set<Party>, ScrubProgress progress) 
     if (!answer && answer.error().code == Errc::former_view) continue;  // rewritten by now
     if (!answer) co_return fail(answer.error());
     const auto checked = decode<CheckAnswer>(answer->body());
-    if (!checked) co_return fail(Errc::corrupt, "server {} answers nonsense", kServer);
+    if (!checked) co_return fail(Errc::corrupt, "server {} sent an invalid answer", kServer);
     if (checked->rebuilt > 0) healed.shares[kServer] += checked->rebuilt;
     healed.lost += checked->lost;
     metrics_.healed_slots.add(checked->rebuilt);

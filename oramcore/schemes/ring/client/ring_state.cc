@@ -28,7 +28,8 @@ constexpr auto kTables =
     "CREATE TABLE unreadable (block INTEGER PRIMARY KEY);"
     "CREATE TABLE sessions (epoch INTEGER PRIMARY KEY, nonce BLOB NOT NULL);";
 
-/// In the tree, its level and slot; in the top, its slot in the cache.
+/// Returns the place in its stored form: the level and slot for a block in the tree, the slot in
+/// the cache for one in the top.
 std::int64_t packed_place(const Place& place) {
   return place.kind == Place::Kind::top ? place.cache_slot : place.level << 16 | place.slot;
 }

@@ -1,4 +1,4 @@
-// A ring volume's tables in vault.db, and top.cache beside that.
+// A ring volume's tables in vault.db, and top.cache beside it.
 #include "oramcore/schemes/ring/client/ring_volume.h"
 
 #include "oramcore/schemes/ring/client/ring_check.h"
@@ -43,7 +43,7 @@ class RebuiltRing final : public RebuiltState {
   const unsigned first_height_;
 };
 
-/// Returns std::nullopt if vault.db does not exist or is damaged.
+/// Returns the state in vault.db; std::nullopt if vault.db does not exist or is damaged.
 Result<std::optional<FormerRing>> former_ring(const ClientVolume& volume, Disk& disk) {
   std::error_code error;
   if (!std::filesystem::exists(volume.database(), error)) return std::nullopt;
@@ -113,8 +113,8 @@ Task<Result<std::unique_ptr<RebuiltState>>> RingKind::rebuild(const ClientVolume
 
 Status RingKind::can_reenrol(const VolumeParams&) const {
   return fail(Errc::unsupported,
-              "there is one copy of a ring's data, on its one server, so no other server has what "
-              "that one has lost: bring its store back from its RAID or a backup that is as new as "
+              "there is only one copy of a ring's data, on its only server, so no other server can "
+              "restore it: bring its store back from its RAID, or from a backup that is as new as "
               "the vault; s3oramfs scrub rebuilds single rows that its disk has damaged");
 }
 

@@ -1,11 +1,11 @@
-// Ring where a volume is made, opened, checked and rebuilt.
+// How volumes of ring are made, opened, checked and rebuilt.
 #pragma once
 
 #include "oramcore/client/volume_kind.h"
 
 namespace s3oram::ring {
 
-/// Where a vault keeps the top of its tree.
+/// Returns where a vault keeps the top of its tree.
 inline std::filesystem::path top_cache_of(const std::filesystem::path& vault) {
   return vault / "top.cache";
 }

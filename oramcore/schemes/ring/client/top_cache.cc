@@ -1,4 +1,4 @@
-// The file of the tree's top, and which of its slots are in use.
+// The file of the tree's top, and the set of its slots that are in use.
 #include "oramcore/schemes/ring/client/top_cache.h"
 
 #include "oramcore/base/rules.h"

@@ -1,12 +1,12 @@
-// The top of the tree, at the client: the file top.cache, slots of sealed blocks. What it holds is
-// in the server's log too, so nothing here is synced before a write is acknowledged: after a power
-// cut the slots written since the last sync() are read from the log again (docs/durability.md).
+// The top of the tree, at the client: the file top.cache, slots of sealed blocks. Its content is
+// also in the server's log, so nothing is synced before a write is acknowledged. After a power cut,
+// the slots written since the last sync() are read from the log again (docs/durability.md).
 //
 // Slots are taken and given back in memory. A slot that was given back is used again only after the
-// commit that freed it (Rule::cache_after_commit): until then a power cut brings back the block
-// that lay there.
+// commit that freed it (Rule::cache_after_commit), because until then a power cut brings back the
+// block that it held.
 //
-// One executor; not thread-safe, but for is_whole(), read(), write() and sync().
+// One executor; not thread-safe, except for is_whole(), read(), write() and sync().
 #pragma once
 
 #include <cstdint>
@@ -26,27 +26,28 @@ class TopCache {
   TopCache(std::unique_ptr<File> file, std::size_t slot_size)
       : file_(std::move(file)), slot_size_(slot_size) {}
 
-  // Once, before anything else: the slots in use.
+  // Marks a slot as in use. Call it before anything else.
   void use(CacheSlot slot);
 
-  /// A slot that nothing uses. There is always one: the file grows if it must.
+  /// Returns a slot that is not in use. There is always one, because the file grows if necessary.
   CacheSlot take();
-  /// Its block is gone from here, by the next commit.
+  /// Gives back a slot whose block is no longer here as of the next commit.
   void give_back(CacheSlot slot) { given_back_.insert(slot); }
-  /// What was given back and is going to be free by a commit that begins now; and that it has
-  /// succeeded, or not.
+  /// begin_commit() returns the slots that were given back and that a commit beginning now frees;
+  /// the caller then reports whether that commit succeeded.
   std::set<CacheSlot> begin_commit() { return std::exchange(given_back_, {}); }
-  /// A slot in use that cannot be written: nobody gets it again while the file is open.
+  /// Marks a slot that cannot be written as in use, so that it is not taken again while the file is
+  /// open.
   void avoid(CacheSlot slot) { bad_.insert(slot); }
   void committed(std::set<CacheSlot> freed);
   void not_committed(std::set<CacheSlot> freed) { given_back_.merge(freed); }
 
   std::size_t in_use() const { return used_.size() - free_.size(); }
 
-  /// Whether the file is as long as the slots in use need: it is not if it is gone.
+  /// Returns whether the file is long enough for all slots in use, which it is not if it is gone.
   Result<bool> has_all_in_use();
   Status reserve(std::uint64_t slots) { return file_->reserve(slots * slot_size_); }
-  /// Any slot, used or not.
+  /// Returns a random slot, used or not.
   CacheSlot any(Random& random) const;
 
   Result<Bytes> read(CacheSlot slot);

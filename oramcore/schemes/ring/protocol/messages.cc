@@ -1,4 +1,4 @@
-// How much goes into a message of ring.
+// Computes how much fits into a message of ring.
 #include "oramcore/schemes/ring/protocol/messages.h"
 
 #include <cstring>
@@ -8,13 +8,13 @@
 namespace s3oram::ring {
 namespace {
 
-constexpr std::size_t kRowsBytes = 1 << 20;  // of a message, or one row
+constexpr std::size_t kRowsBytes = 1 << 20;  // per message, but at least one row
 constexpr std::size_t kOtherFields = 8192;
-constexpr std::size_t kRowItem = 16;  // beside each row in a list
+constexpr std::size_t kRowItem = 16;  // bytes beside each row in a list
 
 }  // namespace
 
-/// Never 0, which says that there is no version.
+/// Never returns 0, which means that there is no version.
 VersionStamp stamp_of(const Attempt& attempt) {
   VersionStamp stamp = 0;
   std::memcpy(&stamp, attempt.data(), sizeof stamp);

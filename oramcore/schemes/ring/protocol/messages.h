@@ -1,9 +1,10 @@
-// The messages of ring, beside those that every tree has (oramcore/protocol/messages.h): hello,
-// create, fits, open, room, traffic, commit, discard, release and reserve are as there. A view of
-// the tree is numbered by the rewrites committed: evictions, and early reshuffles of a bucket.
-// docs/formats.md describes them to the byte.
+// The messages of ring, besides those that it shares with the other schemes
+// (oramcore/protocol/messages.h): hello, create, fits, open, room, traffic, commit, discard,
+// release and reserve. A tree version is numbered by the rewrites committed: evictions, and early
+// reshuffles of a bucket. docs/formats.md describes the messages to the byte.
 //
-// Of OpenRequest, `root` holds one number, the turns that the vault knows to have been asked.
+// In OpenRequest, `root` holds one number: how many turns the vault knows to have asked for
+// something.
 #pragma once
 
 #include <vector>
@@ -14,12 +15,12 @@
 
 namespace s3oram::ring {
 
-/// Names a version of a bucket: drawn again for each attempt at writing it; 0: there is none yet.
+/// Names a version of a bucket. Drawn again for each attempt at writing it; 0 if there is none.
 using VersionStamp = std::uint64_t;
 VersionStamp stamp_of(const Attempt& attempt);
 
-/// Survey: where the server stands. Needs no session. `asked`: the highest turn that has asked for
-/// points, and one more. A vault whose turns end below is an old copy.
+/// Survey: asks for the state of the server. Needs no session. `asked` is the highest turn that has
+/// asked for points, plus one. A vault that knows fewer turns is an old copy.
 struct SurveyRequest {
   static constexpr auto kType = MessageType::survey;
   VolumeId volume{};
@@ -40,9 +41,10 @@ struct SurveyAnswer {
   }
 };
 
-/// Retrieve: P(point) of one version of each bucket of a path, with the sum of tags behind it
-/// (row_size bytes). The versions are those of the present view, or of the one before until that is
-/// released; otherwise former_view. Sent again, it is byte for byte the same.
+/// Retrieve: asks for P(point) of one version of each bucket on a path, followed by the sum of tags
+/// (row_size bytes). The versions are those of the current tree version, or, until it is released,
+/// of the previous one; otherwise former_view. If the request is sent again, the answer is the same
+/// byte for byte.
 struct Ask {
   BucketIndex bucket = 0;
   VersionStamp stamp = 0;
@@ -64,15 +66,15 @@ struct RetrieveRequest {
   }
 };
 struct RetrieveAnswer {
-  std::vector<ByteSpan> values;  // as many as were asked for; empty: rows of that bucket are lost
+  std::vector<ByteSpan> values;  // as many as were asked for; empty if rows are lost
   template <class A>
   void fields(A& a) {
     a(values);
   }
 };
 
-/// WriteRoot: the sealed block of `turn` into its slot of the log. `access` is the access's number;
-/// a slot accepts only a strictly newer one, or the same again. Answered once durable.
+/// WriteRoot: writes the sealed block of `turn` into its slot of the log. `access` is the access's
+/// number; a slot accepts only a newer one, or the same again. Answered once durable.
 struct WriteLogRequest {
   static constexpr auto kType = MessageType::write_root;
   std::uint64_t epoch = 0;
@@ -85,8 +87,8 @@ struct WriteLogRequest {
   }
 };
 
-/// ReadLog: the log's slots from `first` on, at most `count` of them; never of a range that a block
-/// would choose.
+/// ReadLog: asks for the log's slots from `first` on, at most `count` of them. The range never
+/// depends on a block.
 struct ReadLogRequest {
   static constexpr auto kType = MessageType::read_log;
   std::uint64_t epoch = 0;
@@ -98,7 +100,7 @@ struct ReadLogRequest {
 };
 struct LoggedBlock {
   static constexpr Turn kLost = ~Turn{0};
-  std::uint64_t access = 0;  // 0: nothing was written; or it is lost, and `turn` says so
+  std::uint64_t access = 0;  // 0 if nothing was written, or it is lost (see `turn`)
   Turn turn = 0;
   bool is_lost() const { return access == 0 && turn == kLost; }
   ByteSpan sealed;
@@ -115,30 +117,31 @@ struct ReadLogAnswer {
   }
 };
 
-/// FetchRows: rows `first` to `first + count` of a bucket version, each whole with its tag, or its
-/// first `width` bytes without. Errors: corrupt (more rows are damaged than can be rebuilt).
+/// FetchRows: asks for rows `first` to `first + count` of a bucket version, each either whole with
+/// its tag, or only its first `width` bytes. Errors: corrupt (more rows are damaged than can be
+/// rebuilt).
 struct FetchRowsRequest {
   static constexpr auto kType = MessageType::fetch_rows;
   std::uint64_t epoch = 0;
   BucketIndex bucket = 0;
   VersionStamp stamp = 0;
   std::uint16_t first = 0, count = 0;
-  std::uint32_t width = 0;  // 0: all
+  std::uint32_t width = 0;  // if 0, whole rows
   template <class A>
   void fields(A& a) {
     a(epoch, bucket, stamp, first, count, width);
   }
 };
 struct FetchRowsAnswer {
-  ByteSpan rows;  // one after the other
+  ByteSpan rows;  // one after another
   template <class A>
   void fields(A& a) {
     a(rows);
   }
 };
 
-/// StoreRows: rows of a new version of a bucket, for the attempt at a rewrite, from `first` on. The
-/// version is there once it has all its rows; prepare makes it durable.
+/// StoreRows: stores rows of a new version of a bucket, for this attempt at a rewrite, from `first`
+/// on. The version is complete once it has all its rows; prepare makes it durable.
 struct StoreRowsRequest {
   static constexpr auto kType = MessageType::store_rows;
   std::uint64_t epoch = 0;
@@ -152,8 +155,8 @@ struct StoreRowsRequest {
   }
 };
 
-/// Prepare: the rewrite's new versions, all of which are there, are made durable beside the old
-/// ones. `next_height` is the height from the commit on.
+/// Prepare: makes the rewrite's new versions, which must be complete, durable beside the old ones.
+/// `next_height` is the height from the commit on.
 struct PrepareRequest {
   static constexpr auto kType = MessageType::prepare;
   std::uint64_t epoch = 0;
@@ -166,8 +169,8 @@ struct PrepareRequest {
   }
 };
 
-/// Layout: the bucket versions of the present view from bucket `from` on, with what was asked of
-/// them, at most `most`.
+/// Layout: asks for the bucket versions of the current tree version from bucket `from` on, with the
+/// points that were asked for, at most `most` versions.
 struct LayoutRequest {
   static constexpr auto kType = MessageType::layout;
   static constexpr std::uint32_t kMost = 4096;
@@ -196,7 +199,7 @@ struct LayoutAnswer {
   }
 };
 
-/// Check: reads all rows of a bucket version from the disk; rebuilds one that is damaged.
+/// Check: reads all rows of a bucket version from the disk, and rebuilds a damaged one.
 struct CheckRequest {
   static constexpr auto kType = MessageType::check;
   std::uint64_t epoch = 0;
@@ -215,9 +218,9 @@ struct CheckAnswer {
   }
 };
 
-/// How many rows, or slots of the log, go into one message.
+/// Returns how many rows, or slots of the log, fit into one message.
 std::uint16_t rows_in_message(const Params& params);
-/// The most that any message of a volume takes.
+/// Returns the size of the largest message of a volume.
 std::size_t largest_message(const Params& params);
 
 }  // namespace s3oram::ring

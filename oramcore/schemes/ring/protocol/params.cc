@@ -1,4 +1,4 @@
-// The size of a ring volume's top, and what an access costs.
+// The size of a ring volume's top, and the cost of an access.
 #include "oramcore/schemes/ring/protocol/params.h"
 
 #include <cmath>
@@ -6,7 +6,7 @@
 namespace s3oram::ring {
 namespace {
 
-// Deviations of the occupancy: P[normal > 11 sigma] < 2^-90.
+// The allowed deviation of the occupancy: P[normal > 11 sigma] < 2^-90.
 constexpr double kDeviations = 11;
 
 constexpr double kGroupDeviations = 8;
@@ -14,7 +14,7 @@ constexpr double kGroupDeviations = 8;
 }  // namespace
 
 unsigned Params::cache_reads() const {
-  // What accesses since the group's last eviction have drawn its leaves.
+  // The group's leaves are drawn by the accesses since the group's last eviction.
   const double turns = static_cast<double>(evict_every) * (groups() + most_evictions_due() + 1);
   const double blocks = turns / groups();
   return static_cast<unsigned>(std::ceil(blocks + kGroupDeviations * std::sqrt(blocks)));

@@ -1,4 +1,4 @@
-// Interpolation and evaluation of buckets with the kernels of oramcore/field.
+// Interpolates and evaluates buckets with the kernels of oramcore/field.
 #include "oramcore/schemes/ring/protocol/polynomial.h"
 
 #include <bit>
@@ -10,11 +10,12 @@
 namespace s3oram::ring {
 namespace {
 
-/// The coefficients of (x - p_0)(x - p_1) ..., lowest first; the highest one, 1, is left out.
+/// Returns the coefficients of (x - p_0)(x - p_1) ..., lowest first, without the highest one, which
+/// is 1.
 Bytes product_of_roots(std::span<const Point> points) {
   Bytes product(points.size());
   for (std::size_t degree = 0; degree < points.size(); ++degree) {
-    // times (x + p): the coefficient above the highest so far was an implicit 1.
+    // Multiplies by (x + p); the coefficient above the highest so far was an implicit 1.
     const Point p = points[degree];
     product[degree] = 1;
     for (std::size_t i = degree; i > 0; --i)
@@ -24,8 +25,8 @@ Bytes product_of_roots(std::span<const Point> points) {
   return product;
 }
 
-/// The inverse of the Vandermonde matrix: row i has the coefficients of the polynomial that is 1 at
-/// points[i] and 0 at the others.
+/// Returns the inverse of the Vandermonde matrix: row i has the coefficients of the polynomial that
+/// is 1 at points[i] and 0 at the other points.
 Bytes inverse_vandermonde(std::span<const Point> points) {
   const std::size_t size = points.size();
   const Bytes all = product_of_roots(points);

@@ -1,4 +1,4 @@
-// How much of the tree the client keeps, and what that costs, in words.
+// Chooses how much of the tree the client keeps, and explains what that costs.
 #include "oramcore/schemes/ring/protocol/ring_sizing.h"
 
 #include <algorithm>
@@ -13,8 +13,9 @@ namespace {
 
 constexpr std::uint16_t kBucketSize = 32, kEvictEvery = 46;
 constexpr std::uint64_t kMostTopCache = std::uint64_t{512} << 20;
-// Unless it is given, top.cache takes at most this part of the data that is expected. The log of a
-// local vault takes at most that part of it, and an empty local vault that part of its disk.
+// Unless the user gives its size, top.cache takes at most this fraction of the expected data. The
+// log of a local vault takes at most the second fraction of the data, and an empty local vault the
+// third fraction of its disk.
 constexpr std::uint64_t kCachePart = 64, kLocalLogPart = 32, kLocalDiskPart = 8;
 
 std::uint64_t log_bytes(const VolumeParams& params) {
@@ -31,12 +32,12 @@ Status set_pair(const Wishes& wishes, VolumeParams& params) {
   if (min_stash_slots(params.bucket_size, params.evict_every) > 0 || wishes.allow_overflow)
     return {};
   return fail(Errc::usage,
-              "--bucket-size {} is too small for --evict-every {}: less than about 2.3 accesses a "
-              "slot, as 32 and 46, have a bound; --allow-overflow accepts that",
+              "--bucket-size {} is too small for --evict-every {}: pairs with fewer than about 2.3 "
+              "accesses per slot, such as 32 and 46, have a bound; --allow-overflow accepts that",
               params.bucket_size, params.evict_every);
 }
 
-/// As many levels as were asked for, or as suit the data and the disk.
+/// Sets as many levels as were asked for, or as suit the data and the disk.
 Status choose_top(const Wishes& wishes, VolumeParams& params) {
   if (wishes.top_cache) {
     const unsigned levels = top_levels_for(params, *wishes.top_cache);
@@ -59,8 +60,8 @@ Status choose_top(const Wishes& wishes, VolumeParams& params) {
 
 std::string top_reason(const Wishes& wishes, const VolumeParams& params) {
   return fmt::format(
-      "The top {} of the tree {} here, in top.cache: it takes at most {}{}. The log of it takes {} "
-      "of the server's disk.\n",
+      "The top {} of the tree {} here, in top.cache: it takes at most {}{}. Its log takes {} of "
+      "the server's disk.\n",
       params.top_levels == 1 ? "level" : fmt::format("{} levels", params.top_levels),
       params.top_levels == 1 ? "lies" : "lie", human_size(cache_bytes(params)),
       wishes.top_cache ? "" : " (--top-cache gives it more or less)",
@@ -102,7 +103,7 @@ Result<Choice> choose_ring(const Wishes& wishes) {
   params.block_size = wishes.block_size.value_or(block_size_for(wishes.expect));
   S3O_TRY(set_pair(wishes, params));
   set_top_levels(params, 1);
-  S3O_TRY(check_params(params));  // what is computed below relies on it
+  S3O_TRY(check_params(params));  // the computations below rely on it
   S3O_TRY(choose_top(wishes, params));
   S3O_TRY(check_params(params));
   const std::uint64_t blocks = (wishes.expect + params.block_size - 1) / params.block_size;

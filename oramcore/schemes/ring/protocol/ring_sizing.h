@@ -5,7 +5,7 @@
 
 namespace s3oram::ring {
 
-/// Errors (usage) name the wish that cannot be fulfilled.
+/// Errors: usage, naming the wish that cannot be fulfilled.
 Result<Choice> choose_ring(const Wishes& wishes);
 
 }  // namespace s3oram::ring
