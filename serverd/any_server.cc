@@ -1,5 +1,5 @@
-// Chooses between the servers (the one of s3oram and mirror, and ring's) by the store's volume, and
-// exchanges one for the other when a client makes the first volume that needs it.
+// Chooses between the servers (that of s3oram and mirror, and that of ring) by the store's volume,
+// and exchanges one for the other when a client makes the store's first volume and needs the other.
 #include "serverd/any_server.h"
 
 #include <spdlog/spdlog.h>
@@ -21,7 +21,7 @@ ServerKind kind_of(const VolumeParams& params) {
   return params.is_ring() ? ServerKind::ring : ServerKind::shares;
 }
 
-/// The transport of the server that is there now. AnyServer looks at each message first.
+/// The transport of the current server. AnyServer sees each message first.
 class Relay final : public Transport {
  public:
   explicit Relay(Transport& below) : below_(below) {}
@@ -46,7 +46,7 @@ class Relay final : public Transport {
   std::function<void(Party to)> connected_;
 };
 
-/// The kind of server that this message asks for; std::nullopt if any may answer it.
+/// Returns the kind of server that this message needs; std::nullopt if any kind may answer it.
 std::optional<ServerKind> wanted_by(Party from, const Bytes& message) {
   if (from != kClient) return std::nullopt;
   const auto type = Rpc::question_in(message);
@@ -90,7 +90,8 @@ class AnyServer final : public ShareServer {
     environment.transport.on_connection([this](Party to) { relay_.tell_of_connection(to); });
   }
 
-  /// Opens the server that the store's volume needs; while nobody has used that, the `wanted` one.
+  /// Opens the server that the store's volume needs or, as long as no client has used that volume,
+  /// the `wanted` one.
   Status open(std::optional<ServerKind> wanted) {
     S3O_ASSIGN(auto control, open_control(store_, above_.disk));
     const bool used = control.session().epoch > 0;
@@ -120,15 +121,15 @@ class AnyServer final : public ShareServer {
   }
   void look_after_store() override {
     if (inner_) return inner_->look_after_store();
-    if (!exchanging_ && !stopped_) begin_exchange({});  // it could not be opened before
+    if (!exchanging_ && !stopped_) begin_exchange({});  // it could not be opened earlier
   }
   void gauge() override {
     if (inner_) inner_->gauge();
   }
 
  private:
-  /// Limits the messages kept while one server is exchanged for the other; senders send the rest
-  /// again.
+  /// Bounds the messages that are kept while one server is exchanged for the other. Senders repeat
+  /// the rest.
   static constexpr std::size_t kMostWaiting = 64;
 
   void received(Party from, Bytes message) {
@@ -147,7 +148,7 @@ class AnyServer final : public ShareServer {
   Task<void> exchange(std::optional<ServerKind> kind) {
     Status done;
     if (inner_) done = co_await inner_->stop();
-    co_await asio::post(above_.executor, asio::use_awaitable);  // its last handler has returned
+    co_await asio::post(above_.executor, asio::use_awaitable);  // now its last handler has returned
     inner_.reset();
     if (done && !stopped_) done = open(kind);
     if (!done) spdlog::error("store {}: {}", store_.string(), done.error().message);
@@ -163,7 +164,7 @@ class AnyServer final : public ShareServer {
   Relay relay_;
   ServerEnvironment above_;
   ServerKind kind_ = ServerKind::shares;
-  std::unique_ptr<ShareServer> inner_;  // none while it is exchanged, or cannot be opened
+  std::unique_ptr<ShareServer> inner_;  // null while it is being exchanged, or cannot be opened
   bool exchanging_ = false, stopped_ = false;
   Event exchanged_;
   std::deque<std::pair<Party, Bytes>> waiting_;

@@ -1,4 +1,4 @@
-// The server of a store, of whichever scheme its volume is.
+// Opens the server of a store, whatever scheme its volume has.
 #pragma once
 
 #include "serverd/oram/share_server.h"
@@ -6,9 +6,9 @@
 namespace s3oram {
 
 /// Opens the store in the directory `store`, which the caller has locked, or starts an empty one.
-/// The scheme of the store's volume decides which server it is. While no client has ever used a
-/// volume there, the scheme of the one that a client is about to make decides. Errors: those of the
-/// servers; unsupported (a ring's server is to record what it reads).
+/// The scheme of the store's volume decides which server it gets. As long as no client has used a
+/// volume in the store, the scheme of the volume that a client is about to make decides instead.
+/// Errors: those of the servers; unsupported (a ring's server should record what it reads).
 Result<std::unique_ptr<ShareServer>> open_server(const std::filesystem::path& store, Party self,
                                                  const ServerEnvironment& environment);
 

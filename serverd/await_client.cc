@@ -1,4 +1,4 @@
-// The server's side of the link that an invitation is for.
+// The server's end of an invitation's link.
 #include "serverd/await_client.h"
 
 #include <signal.h>
@@ -19,13 +19,14 @@
 namespace s3oram {
 namespace {
 
-// An answer may be lost, and is then asked for again; a client that hears nothing takes it that the
-// server serves already.
+// How long to keep answering once the client has come, because an answer may be lost and is then
+// requested again. A client that gets no answer assumes that the server already serves.
 constexpr std::chrono::seconds kGrace{3};
 
 Bytes accepted() { return Bytes(Rpc::kHeaderSize); }
 
-/// The servers of a request, if they are a volume's to which this server belongs.
+/// Returns the servers of a request. Errors: bad_request (they are not the servers of a volume to
+/// which this server belongs).
 Result<std::vector<PeerAddress>> servers_of(const PeersRequest& request,
                                             const Invitation& invitation, const PublicKey& own) {
   std::vector<PeerAddress> servers;
@@ -34,19 +35,19 @@ Result<std::vector<PeerAddress>> servers_of(const PeersRequest& request,
   for (const ByteSpan& text : request.servers) {
     S3O_ASSIGN(auto server, parse_peer(std::string(text.begin(), text.end())));
     if (!server.key || !numbers.insert(server.party).second || !keys.insert(*server.key).second)
-      return fail(Errc::bad_request, "a server lacks its key, or is there twice");
+      return fail(Errc::bad_request, "a server lacks its key, or is listed twice");
     if ((server.party == invitation.server) != (*server.key == own))
-      return fail(Errc::bad_request, "server {} is to have the key {}, and has {}",
+      return fail(Errc::bad_request, "server {} should have the key {}, but has {}",
                   invitation.server, to_text(own), to_text(*server.key));
     servers.push_back(std::move(server));
   }
   if (servers.size() != invitation.servers || *numbers.rbegin() != invitation.servers)
-    return fail(Errc::bad_request, "{} servers are told of, and it is {} of them", servers.size(),
+    return fail(Errc::bad_request, "{} servers are listed instead of {}", servers.size(),
                 invitation.servers);
   return servers;
 }
 
-/// Waits on one executor: of the process's thread.
+/// Waits on one executor, that of the process's only thread.
 class Waiting {
  public:
   Waiting(const Options& options, const Invitation& invitation, const PublicKey& own)
@@ -65,7 +66,7 @@ class Waiting {
       return answer(static_cast<JoinMessage>(type), std::move(request));
     });
     asio::signal_set end(io_, SIGTERM, SIGINT);
-    const asio::signal_set hangup(io_, SIGHUP);  // there is nothing to read again
+    const asio::signal_set hangup(io_, SIGHUP);  // ignored, because there is nothing to reread
     end.async_wait([this](const boost::system::error_code& error, int) {
       if (error) return;
       outcome_ = Joined::told_to_stop;
@@ -96,14 +97,15 @@ class Waiting {
     co_return accepted();
   }
 
-  /// From now on another start does not wait any more.
+  /// Stores what the client has said. From now on the server does not wait when it is started
+  /// again.
   Status keep(const PeersRequest& told) {
     S3O_ASSIGN(const auto servers, servers_of(told, invitation_, own_));
     S3O_TRY(add_client(options_.store, invitation_.client));
     S3O_TRY(write_peers(options_.store, servers));
     S3O_TRY(remove_invitation(options_.store));
     joined_ = true;
-    spdlog::info("the client has come, and has told all {} servers", servers.size());
+    spdlog::info("the client has come, and has named all {} servers", servers.size());
     clock_.call_after(kGrace, [this] { io_.stop(); });
     return {};
   }

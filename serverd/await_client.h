@@ -1,4 +1,4 @@
-// What an invited server does before it serves: waits for its client, who tells it all servers.
+// Makes an invited server wait for its client, which tells it about all servers, before it serves.
 #pragma once
 
 #include "oramcore/base/error.h"
@@ -9,9 +9,9 @@ namespace s3oram {
 
 enum class Joined { yes, told_to_stop };
 
-/// Returns at once if the store holds no invitation. Otherwise listens for the client on the
-/// invitation's link until it has told all servers, and keeps those and the client's key in the
-/// store; the invitation is gone then.
+/// Returns immediately if the store holds no invitation. Otherwise listens for the client on the
+/// invitation's link until the client has named all servers, then stores these and the client's
+/// key, and removes the invitation.
 Result<Joined> await_client(const Options& options, ServiceManager& manager);
 
 }  // namespace s3oram

@@ -21,7 +21,8 @@ Status require_store(const Path& store) {
   return no_store(store);
 }
 
-// Checked here, as a list that is no volume's would otherwise be noticed only when a server starts.
+// Checks that these numbers are those of a volume's servers. Otherwise a wrong list would be
+// noticed only when a server starts.
 Status require_volume(const std::set<Party>& numbers, bool update) {
   const std::size_t last = numbers.empty() ? 1 : *numbers.rbegin();
   std::vector<std::size_t> missing;
@@ -34,17 +35,17 @@ Status require_volume(const std::set<Party>& numbers, bool update) {
               update ? "these too" : "all of them, or --update and those that change");
 }
 
-// Refuses another server's key as a client's, because a server does not start with it.
+// Refuses a server's key as a client's key, because a server does not start with one.
 Status require_no_server(const Path& store, const PublicKey& key) {
   S3O_ASSIGN(const auto servers, read_peers(store));
   for (const auto& server : servers)
     if (server.key == key)
-      return fail(Errc::usage, "{}: this is server {}'s key, and no client's", to_text(key),
+      return fail(Errc::usage, "{}: this is server {}'s key, not a client's", to_text(key),
                   server.party);
   return {};
 }
 
-/// A server that runs looks at its keys each second (serve.cc).
+/// Says when a change takes effect: a running server checks its keys every second (serve.cc).
 void say_when_it_counts(const Path& store, std::string_view what, std::ostream& out) {
   if (is_running(store))
     out << "The server on this store runs, and " << what << " within a second or two.\n";
@@ -52,8 +53,8 @@ void say_when_it_counts(const Path& store, std::string_view what, std::ostream& 
     out << "No server runs on this store now: when one is started, it " << what << ".\n";
 }
 
-/// A list without this server's own key is another volume's, or was typed wrong: the server would
-/// not know its number, or would let another one in under it.
+/// Refuses a list without this server's own key: it belongs to another volume, or was typed wrong.
+/// The server would not know its number, or would admit another server under that number.
 Status require_own_key(const Path& store, const std::vector<PeerAddress>& servers) {
   std::error_code error;
   if (!std::filesystem::exists(store / "server.key", error)) return {};
@@ -83,8 +84,7 @@ Status keygen(const Path& store, std::ostream& out, bool rotate) {
     if (status.error().code != Errc::exists) return status;
     const auto kept = read_server_key(store);
     return fail(Errc::exists,
-                "{}: it is kept as it is{}; give --rotate if this server is really to have a new "
-                "key",
+                "{} is kept as it is{}; give --rotate if you really want a new key for this server",
                 status.error().message,
                 kept ? ", and its public key is " + to_text(kept->public_key) : "");
   }
@@ -127,11 +127,11 @@ Status peers(const Path& store, const std::vector<std::string>& servers, std::os
   for (const auto& text : servers) {
     S3O_ASSIGN(auto peer, parse_peer(text));
     if (!peer.key)
-      return fail(Errc::usage, "server '{}': its public key is missing: write N=HOST:PORT,KEY",
+      return fail(Errc::usage, "server '{}': its public key is missing; write N=HOST:PORT,KEY",
                   text);
     if (!numbers.insert(peer.party).second || !keys.insert(*peer.key).second ||
         !endpoints.insert(peer.endpoint).second)
-      return fail(Errc::usage, "server '{}': another one has its number, address or key already",
+      return fail(Errc::usage, "server '{}': another server already has its number, address or key",
                   text);
     all.push_back(std::move(peer));
   }
@@ -143,8 +143,7 @@ Status peers(const Path& store, const std::vector<std::string>& servers, std::os
     for (const auto& peer : known) {
       if (!numbers.insert(peer.party).second) continue;
       if ((peer.key && !keys.insert(*peer.key).second) || !endpoints.insert(peer.endpoint).second)
-        return fail(Errc::usage, "server {} has the address or the key of another one already",
-                    peer.party);
+        return fail(Errc::usage, "server {} has the address or key of another server", peer.party);
       all.push_back(peer);
     }
     std::sort(all.begin(), all.end(),

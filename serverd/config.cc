@@ -18,7 +18,7 @@ constexpr std::uint64_t kLeastCache = std::uint64_t{1} << 20, kMostCache = std::
 constexpr unsigned kMostThreads = 256;
 constexpr std::uint64_t kLeastRecord = 4096;
 
-// All servers written down, those of the command line before those of the store.
+// Returns all known servers. Those of the command line override those of the store.
 Result<std::map<Party, PeerAddress>> known_servers(const Options& options) {
   std::map<Party, PeerAddress> servers;
   for (const auto& text : options.peers) {
@@ -45,7 +45,7 @@ Result<Party> own_number(const Options& options, const std::map<Party, PeerAddre
   if (twice != servers.end())
     return fail(Errc::usage,
                 "servers {} and {} have the same key in the list of servers, {}, which is this "
-                "server's: each has its own; set the list right by 's3oramfs-serverd peers'",
+                "server's: each has its own; correct the list with 's3oramfs-serverd peers'",
                 self->first, twice->first, to_text(key));
   if (!options.index) {
     if (self == servers.end())
@@ -65,8 +65,8 @@ Result<Party> own_number(const Options& options, const std::map<Party, PeerAddre
   if (other_key || other_number)
     return fail(
         Errc::usage,
-        "--index {}: this server's key {} is {} in the list of servers ({} and --peer): give "
-        "the number that belongs to it, or set the list right by 's3oramfs-serverd peers'",
+        "--index {}: this server's key {} is {} in the list of servers ({} and --peer); give the "
+        "number that belongs to it, or correct the list with 's3oramfs-serverd peers'",
         *options.index, to_text(key),
         other_number ? fmt::format("that of server {}", self->first)
                      : fmt::format("not that of server {}", index),
@@ -74,7 +74,7 @@ Result<Party> own_number(const Options& options, const std::map<Party, PeerAddre
   return index;
 }
 
-// Its message goes for the value's.
+// Makes a validator of a parser. The parser's message becomes the validator's.
 template <class T>
 CLI::Validator by(Result<T> (*parse)(const std::string&)) {
   return {[parse](std::string& text) {
@@ -84,7 +84,8 @@ CLI::Validator by(Result<T> (*parse)(const std::string&)) {
           ""};
 }
 
-// The reader of the file decides what can be read.
+// Checks only that the file exists and is no directory. Whether it can be read is found when it is
+// read.
 std::string why_no_file(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);

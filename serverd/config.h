@@ -1,4 +1,5 @@
-// How a server is set up: options of the command line or the config file, and the store's files.
+// A server's configuration: the options of the command line or the config file, and the store's
+// files.
 #pragma once
 
 #include <filesystem>
@@ -15,31 +16,32 @@ class App;
 
 namespace s3oram {
 
-/// As typed. A config file has the same names: listen = "a.example:5760".
+/// The options as they were typed. A config file uses the same names: listen = "a.example:5760".
 struct Options {
   std::string store;
-  std::optional<unsigned> index;  // else found in the store's peers by the server's key
+  std::optional<unsigned> index;  // if empty, found in the store's peers by the server's key
   std::string listen;
-  std::vector<std::string> peers;  // "N=ENDPOINT[,KEY]"; these go before the store's
-  std::vector<std::string> allow;  // addresses and networks that may connect; none: all
+  std::vector<std::string> peers;  // "N=ENDPOINT[,KEY]"; they override the store's
+  std::vector<std::string> allow;  // addresses and networks that may connect; all if empty
   bool exit_with_parent = false;
   int ready_fd = -1;        // -1: none
-  unsigned threads = 0;     // 0: one a core
-  std::uint64_t cache = 0;  // bytes; 0: default_cache_bytes()
+  unsigned threads = 0;     // if 0, one for each core
+  std::uint64_t cache = 0;  // bytes; default_cache_bytes() if 0
   std::string log_level = "info";
-  std::string metrics;          // ADDRESS:PORT of the page of metrics; empty: none
-  bool metrics_public = false;  // that may be any address
-  std::string record;           // where to record what is read and written; empty: nowhere
+  std::string metrics;          // ADDRESS:PORT of the page of metrics; empty if none
+  bool metrics_public = false;  // `metrics` may be any address
+  std::string record;           // where to record what is read and written; empty if nowhere
   std::uint64_t record_limit = std::uint64_t{1} << 30;  // bytes
 };
 
 /// `options` must outlive the parsing.
 void add_options(CLI::App& app, Options& options);
 
-/// Whence a listener may be reached; empty: from anywhere. Errors: usage.
+/// Returns the networks from which the server may be reached; empty if from all. Errors: usage.
 Result<std::vector<Network>> allowed_networks(const Options& options);
 
-/// What the transport needs, from the options and the store's files. Errors: usage, failed.
+/// Returns the transport's configuration, from the options and the store's files. Errors: usage,
+/// failed.
 Result<ZmqConfig> network_config(const Options& options);
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// Making a server of an invitation: files first, then the unit, then the start of the program.
+// Sets up a server from an invitation: first its files, then the unit, then the program is started.
 #include "serverd/join.h"
 
 #include <fcntl.h>
@@ -22,10 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where the parts of a server are: root's belong to the system's units.
+/// Where the parts of a server are. A server that root sets up is a unit of the system.
 struct Places {
-  Path store, config, unit;  // unit: what is to be written; empty if it is installed
-  std::string unit_name;     // empty: none
+  Path store, config, unit;  // unit: the file to write; empty if the unit is installed already
+  std::string unit_name;     // empty if there is no unit
 };
 
 bool is_root() { return ::geteuid() == 0; }
@@ -68,13 +68,13 @@ Result<Places> places_of(const JoinOptions& options) {
   return places;
 }
 
-/// It is a part of names of files and units.
+/// Checks the name, which becomes part of the names of files and units.
 Status check_name(const std::string& name) {
   constexpr std::string_view kKnown =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
   if (!name.empty() && name.front() != '-' && name.find_first_not_of(kKnown) == std::string::npos)
     return {};
-  return fail(Errc::usage, "--name {}: use letters, digits and _, and - but not in front", name);
+  return fail(Errc::usage, "--name {}: use letters, digits, _ and -, but not - in front", name);
 }
 
 Status make_folders(const Path& folder) {
@@ -86,8 +86,9 @@ Status make_folders(const Path& folder) {
   return {};
 }
 
-/// Keeps the content of an existing file, because its owner may have changed it. Everyone may read
-/// the file: the server of a system's unit runs as another user than the one that joins.
+/// Creates a file. Keeps the content of an existing file, because its owner may have changed it.
+/// Everyone may read the file, because the server of a system unit does not run as the user who ran
+/// `join`.
 Status make_file(const Path& file, const std::string& text) {
   std::error_code error;
   fs::create_directories(file.parent_path(), error);
@@ -106,22 +107,22 @@ Result<PublicKey> own_key(const Path& store) {
   const Status made = create_server_key(store, keys);
   if (made) return keys.public_key;
   if (made.error().code != Errc::exists) return fail(made.error());
-  S3O_ASSIGN(const auto kept, read_server_key(store));  // says what is wrong with it
+  S3O_ASSIGN(const auto kept, read_server_key(store));  // the error says what is wrong with it
   return kept.public_key;
 }
 
-/// One client's server is not made another one's.
+/// Refuses to turn one client's server into another client's.
 Status check_client(const Path& store, const PublicKey& client) {
   S3O_ASSIGN(const auto clients, read_clients(store));
   if (clients.empty() || std::find(clients.begin(), clients.end(), client) != clients.end())
     return {};
   return fail(Errc::exists,
-              "store {}: belongs to another client: give --name NAME, or --store DIR, for another "
+              "store {} belongs to another client; give --name NAME, or --store DIR, for another "
               "server",
               store.string());
 }
 
-/// Whether the client has told this server its peers.
+/// Returns whether the client has told this server about its peers.
 Result<bool> has_joined(const Path& store) {
   S3O_ASSIGN(const auto peers, read_peers(store));
   return !peers.empty();
@@ -153,10 +154,11 @@ Status systemctl(std::vector<std::string> words) {
   if (!is_root()) words.insert(words.begin() + 1, "--user");
   S3O_ASSIGN(const auto end, run_program(words));
   if (end.succeeded()) return {};
-  return fail(Errc::failed, "systemctl failed: see what it says above");
+  return fail(Errc::failed, "systemctl failed: see its message above");
 }
 
-/// Ends with the machine, and is not started again.
+/// Starts the server without a service manager. It is not restarted when it ends or when the
+/// machine reboots.
 Status start_alone(const Path& program, const Places& places) {
   const Path log = places.store / "server.log";
   const pid_t child = ::fork();
@@ -176,7 +178,7 @@ Status start_alone(const Path& program, const Places& places) {
 Status start(const JoinOptions& options, const Places& places, std::ostream& out) {
   S3O_ASSIGN(const auto program, own_program());
   if (is_running(places.store)) {
-    out << "The server runs already.\n";
+    out << "The server is already running.\n";
     return {};
   }
   if (has_systemd() && !places.unit_name.empty()) {
@@ -185,14 +187,15 @@ Status start(const JoinOptions& options, const Places& places, std::ostream& out
       S3O_TRY(systemctl({"daemon-reload"}));
     }
     S3O_TRY(systemctl({"enable", "--now", places.unit_name}));
-    out << "The server runs, as the service " << places.unit_name << ".\n";
-    if (!is_root()) out << "So that it runs while you are not logged in: loginctl enable-linger\n";
+    out << "The server is running, as the service " << places.unit_name << ".\n";
+    if (!is_root())
+      out << "To keep it running while you are not logged in: loginctl enable-linger\n";
     return {};
   }
   if (options.start) {
     S3O_TRY(start_alone(program, places));
-    out << "The server runs; its log is " << (places.store / "server.log").string()
-        << ". There is no systemd here: after a restart of the machine, start it by\n  "
+    out << "The server is running; its log is " << (places.store / "server.log").string()
+        << ". There is no systemd here: after a restart of the machine, start it with\n  "
         << command_of(program, places) << "\n";
     return {};
   }

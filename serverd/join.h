@@ -1,5 +1,5 @@
-// s3oramfs-serverd join: makes a server of an invitation. And what a server that was invited does
-// before it serves: it waits for its client, who tells it the other servers.
+// s3oramfs-serverd join: sets up a server from an invitation. (Before such a server serves, it
+// waits for its client: await_client.h.)
 #pragma once
 
 #include <filesystem>
@@ -11,16 +11,16 @@
 namespace s3oram {
 
 struct JoinOptions {
-  std::string invitation;  // "-": it is on standard input
-  std::string store;       // empty: by the name
-  std::string listen;      // empty: at every address, the invitation's port
+  std::string invitation;  // "-": read it from standard input
+  std::string store;       // if empty, derived from `name`
+  std::string listen;      // if empty, every address, at the invitation's port
   std::string name = "vault";
-  bool start = false;  // also where no service manager does it
+  bool start = false;  // start the server even without a service manager
 };
 
-/// Makes the store, the server's key, the configuration and the unit, starts the server, and says
-/// what to compare by telephone. Existing files are kept, so it can be run again. Errors: usage
-/// (not an invitation, or the store has another one's client), exists, failed.
+/// Creates the store, the server's key, the configuration and the unit, starts the server, and says
+/// what to compare by telephone. Keeps existing files, so it can be run again. Errors: usage (not
+/// an invitation), exists (the store belongs to another client), failed.
 Status join(const JoinOptions& options, std::ostream& out);
 
 }  // namespace s3oram

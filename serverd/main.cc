@@ -29,7 +29,7 @@ namespace {
 using s3oram::Errc;
 using s3oram::Status;
 
-/// The exit code.
+/// Reports an error. Returns the exit code.
 int report(const Status& status) {
   if (status) return 0;
   if (s3oram::stderr_is_journal())
@@ -39,8 +39,8 @@ int report(const Status& status) {
   return static_cast<int>(status.error().code);
 }
 
-/// For root, before a command reads or writes in somebody else's store. One that is not there yet
-/// is made by the command.
+/// If the user is root, becomes the owner of the store before a command reads or writes in it. If
+/// the store does not exist yet, the command creates it.
 Status become_owner_of(const std::filesystem::path& store) {
   std::error_code error;
   if (::geteuid() != 0 || !std::filesystem::is_directory(store, error)) return {};
@@ -51,8 +51,8 @@ Status become_owner_of(const std::filesystem::path& store) {
   return owner ? s3oram::become(*owner) : s3oram::fail(owner.error());
 }
 
-/// Returns the arguments as CLI11 wants them. A key may begin with a dash, and is no option for
-/// that.
+/// Returns the arguments as CLI11 needs them. A key may begin with a dash, and must not be taken
+/// for an option.
 std::vector<std::string> arguments_of(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   const auto keys =
@@ -65,7 +65,7 @@ std::vector<std::string> arguments_of(int argc, char** argv) {
   return arguments;
 }
 
-/// What the commands for a store's files are given besides the store.
+/// The arguments of the commands for a store's files, besides the store.
 struct Given {
   std::string key;
   bool rotate = false, update = false;
@@ -110,7 +110,7 @@ int run(int argc, char** argv) {
   app.fallthrough();  // options may follow the command
   app.formatter(std::make_shared<s3oram::HelpFormatter>());
   auto* keygen = app.add_subcommand("keygen", "Create this server's key; print the public key");
-  keygen->add_flag("--rotate", given.rotate, "Replace the key by a new one");
+  keygen->add_flag("--rotate", given.rotate, "Replace the key with a new one");
   auto* authorize = app.add_subcommand("authorize", "Let a client connect");
   authorize->add_option("KEY", given.key, "The client's public key")->required();
   auto* revoke = app.add_subcommand("revoke", "Stop letting a client connect");
@@ -118,7 +118,7 @@ int run(int argc, char** argv) {
   s3oram::JoinOptions invited;
   const auto* join = add_join(app, invited);
   auto* status_of =
-      app.add_subcommand("status", "Show what is stored, for which client, since when");
+      app.add_subcommand("status", "Show what is stored, for which client and since when");
   auto* peers = app.add_subcommand("peers", "Set or print the list of the volume's servers");
   peers->add_option("SERVER", given.servers, "N=HOST:PORT,KEY");
   peers->add_flag("--update", given.update, "Keep listed servers that are not given");

@@ -10,11 +10,11 @@
 namespace s3oram {
 namespace {
 
-/// The list with this server exchanged. Errors: usage.
+/// Returns the list with this server added or replaced. Errors: usage.
 Result<std::vector<PeerAddress>> with(std::vector<PeerAddress> all, const PeerAddress& peer) {
   for (const PeerAddress& each : all)
     if (each.party != peer.party && (each.endpoint == peer.endpoint || each.key == peer.key))
-      return fail(Errc::usage, "server {} has that address or key already", each.party);
+      return fail(Errc::usage, "server {} already has that address or key", each.party);
   const auto found = std::ranges::find(all, peer.party, &PeerAddress::party);
   if (found == all.end())
     all.push_back(peer);
@@ -29,7 +29,7 @@ Result<std::vector<PeerAddress>> with(std::vector<PeerAddress> all, const PeerAd
 Status PeerList::take(const std::string& text) {
   S3O_ASSIGN(const auto peer, parse_peer(text));
   if (!peer.key || peer.party == self_)
-    return fail(Errc::usage, "{}: another server is to be named, with its key", text);
+    return fail(Errc::usage, "{}: name another server, with its key", text);
   for (const std::string& option : options_.peers)
     if (const auto given = parse_peer(option); given && given->party == peer.party)
       return fail(Errc::usage,

@@ -1,5 +1,5 @@
-// The other servers of the volume, which the client may exchange while this server runs: one was
-// replaced, or has moved.
+// The other servers of the volume. The client may exchange them while this server runs, if one was
+// replaced or has moved.
 #pragma once
 
 #include <string>
@@ -9,16 +9,17 @@
 
 namespace s3oram {
 
-/// On the transport's executor.
+/// Used on the transport's executor.
 class PeerList {
  public:
-  /// `options` and `transport` must outlive it.
+  /// `options` and `transport` must outlive this object.
   PeerList(const Options& options, Party self, ZmqTransport& transport)
       : options_(options), self_(self), transport_(transport) {}
 
   /// Writes a server's new address and key, "N=HOST:PORT,KEY", to the store's file `peers`, and
-  /// uses them at once. Its earlier key is no longer admitted. Errors: usage (it is this server, or
-  /// one that is not known, or the command line names it, or another one has its address or key).
+  /// uses them immediately. The server's earlier key is no longer admitted. Errors: usage (it is
+  /// this server, or an unknown one, or the command line names it, or another server has that
+  /// address or key).
   Status take(const std::string& text);
 
  private:

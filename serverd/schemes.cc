@@ -1,4 +1,4 @@
-// The registry of the servers' schemes: a line for each.
+// The registry of the servers' schemes, with a line for each.
 #include "serverd/schemes.h"
 
 #include "serverd/mirror/mirror_server.h"

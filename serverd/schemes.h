@@ -1,4 +1,4 @@
-// The schemes that this server has.
+// Makes the scheme of a volume, out of those that this server knows.
 #pragma once
 
 #include "serverd/oram/scheme.h"

@@ -35,15 +35,15 @@
 namespace s3oram {
 namespace {
 
-// How long the server before may take to be gone: one that a mount started, which ends with it, or
-// one that was killed, whose last writes the kernel waits for.
+// How long a previous server may take to be gone: one that a mount started, which ends with the
+// mount, or one that was killed, whose last writes the kernel waits for.
 constexpr std::chrono::seconds kOfMount{15}, kKilled{5};
 constexpr std::chrono::milliseconds kPoll{50};
-constexpr unsigned kReaders = 8;  // they wait for the disk, more than the processors could use
+constexpr unsigned kReaders = 8;  // more than processors: they wait for the disk
 
-// A parent that ended before this call is noticed when readiness is reported to it. It may have
-// been root before: then nothing that runs from here on may get rights that this process does not
-// have.
+// A parent that ended before this call is noticed when readiness is reported to it. The process may
+// have been root before, so nothing that it runs from here on may get rights that it does not have
+// itself.
 Status exit_with_parent() {
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || ::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0)
     return system_failure(errno, "--exit-with-parent");
@@ -58,7 +58,7 @@ Result<Descriptor> take_store(const Options& options) {
     if (lock || lock.error().code != Errc::vault_in_use ||
         std::chrono::steady_clock::now() >= limit)
       return lock;
-    if (!told) spdlog::info("waits until the server before leaves {}", options.store);
+    if (!told) spdlog::info("waiting for the previous server to leave {}", options.store);
     std::this_thread::sleep_for(kPoll);
   }
 }
@@ -71,7 +71,7 @@ Status check_metrics(const Options& options) {
   return fail(Errc::usage, "{}; or give --metrics-public", local.error().message);
 }
 
-/// Null if none is wanted.
+/// Starts the record. Returns null if the options ask for none.
 Result<std::unique_ptr<AccessLog>> start_record(const Options& options, Party self) {
   if (options.record.empty()) return std::unique_ptr<AccessLog>();
   S3O_ASSIGN(auto record, AccessLog::start(options.record, self, options.record_limit));
@@ -95,17 +95,17 @@ void lower_priority() {
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNicer);
 }
 
-/// Memory that the program takes without a cache. (Connections take descriptors, a while even those
-/// of strangers that say nothing.)
+/// What the program needs without a cache. (Connections take descriptors, for a while even those of
+/// strangers that say nothing.)
 constexpr Needs kNeeds{
     .file_bytes = 16 << 20, .open_files = 128, .address_space = std::uint64_t{192} << 20};
 
-/// How many servers share the memory: those of a local vault are the mount's.
+/// Returns how many servers share the memory: those of a local vault, or only this one.
 unsigned servers_here(const Options& options, const ZmqConfig& network) {
   return options.exit_with_parent ? static_cast<unsigned>(network.peers.size()) + 1 : 1;
 }
 
-/// Has the server's cache follow the memory that is left.
+/// Makes the size of the server's cache follow the free memory.
 Result<std::unique_ptr<MemoryWatch>> watch_memory(ShareServer& server, std::size_t cache,
                                                   asio::io_context& io, Executor background) {
   return MemoryWatch::start([&server, cache, &io, background](unsigned shift) {
@@ -121,14 +121,14 @@ Task<void> stop(ShareServer& server, asio::io_context& io, Status& outcome) {
   io.stop();
 }
 
-/// The keys of the clients that a server admits, as they stand in its store.
+/// The keys of the clients that a server admits, as its store lists them.
 class Clients {
  public:
   /// `seen`: state_of() when the transport's keys were read.
   Clients(const Options& options, ZmqTransport& transport, std::string seen)
       : store_(options.store), transport_(transport), seen_(std::move(seen)) {}
 
-  /// Which file it is, and in which state: any change of it changes this.
+  /// Identifies the file and its state; any change to the file changes the result.
   static std::string state_of(const Path& store) {
     struct stat found {};
     if (::stat((store / "clients").c_str(), &found) != 0) return "";
@@ -142,9 +142,11 @@ class Clients {
     const Status admitted =
         clients ? transport_.admit_clients(*clients) : Status(fail(clients.error()));
     if (admitted)
-      spdlog::info("admits {} client keys from now on", clients->size());
+      spdlog::info("from now on, {} client keys are admitted", clients->size());
     else
-      spdlog::error("the clients stay as they were: {}", admitted.error().message);
+      spdlog::error(
+          "the list of clients could not be applied, and the previous one stays in force: {}",
+          admitted.error().message);
   }
   void admit_if_changed() {
     if (state_of(store_) != seen_) admit();
@@ -156,7 +158,7 @@ class Clients {
   std::string seen_;
 };
 
-/// For as long as the executor runs.
+/// Looks after the store and the clients as long as the executor runs.
 Task<void> look_after(ShareServer& server, Clients& clients, Clock& clock) {
   constexpr auto kEvery = std::chrono::seconds(1);
   for (;;) {
@@ -215,7 +217,7 @@ Status check(const Options& options) {
 Status check_peers(const Options& options, const ShareServer& server, std::size_t peers) {
   if (server.parties() <= peers + 1) return {};
   return fail(Errc::usage,
-              "store {}: its volume has {} servers, and this one is told of {} others: list them "
+              "store {}: its volume has {} servers, and this one is told of {} others; list them "
               "with 's3oramfs-serverd peers'",
               options.store, server.parties(), peers);
 }
@@ -223,10 +225,10 @@ Status check_peers(const Options& options, const ShareServer& server, std::size_
 }  // namespace
 
 Status serve(const Options& options) {
-  ::signal(SIGPIPE, SIG_IGN);  // a starter that is gone is an error of write()
+  ::signal(SIGPIPE, SIG_IGN);  // so that write() fails if the starter is gone
   S3O_TRY(check(options));
   S3O_ASSIGN(const auto lock, take_store(options));
-  // A server that a mount has started is no service of its own.
+  // A server that a mount has started is not a service of its own.
   ServiceManager manager(options.exit_with_parent ? ServiceManager::Whose::another
                                                   : ServiceManager::Whose::ours);
   S3O_ASSIGN(const Joined joined, await_client(options, manager));

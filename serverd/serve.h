@@ -6,7 +6,7 @@
 
 namespace s3oram {
 
-/// Returns after SIGTERM or SIGINT, with everything durable. SIGHUP reads `clients` again.
+/// Returns after SIGTERM or SIGINT, with everything durable. SIGHUP makes it reread `clients`.
 Status serve(const Options& options);
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// A server's store in a few lines.
+// Prints a server's store in a few lines.
 #include "serverd/status.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ std::string date_of(std::int64_t seconds) {
 }
 
 struct Found {
-  std::uint64_t bytes;  // on the disk
+  std::uint64_t bytes;  // disk space of the shares
   std::string since;    // when the file was made, where the file system knows it
 };
 

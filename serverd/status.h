@@ -1,4 +1,4 @@
-// s3oramfs-serverd status: what lies in a store, for whom, and since when.
+// s3oramfs-serverd status: shows what is in a store, for which client, and since when.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,8 @@
 
 namespace s3oram {
 
-/// Prints what can be seen from the store's files; a server may run on it meanwhile. Errors: usage
-/// (there is no such store), and what is wrong with its files.
+/// Prints what the store's files show; a server may run on the store meanwhile. Errors: usage
+/// (there is no such store), and whatever is wrong with its files.
 Status show_status(const std::filesystem::path& store, std::ostream& out);
 
 }  // namespace s3oram

@@ -30,25 +30,26 @@ Path invitation_file(const Path& store) { return store / "invitation"; }
 Result<std::string> read_text(const Path& file) {
   S3O_ASSIGN(auto content, read_small_file(file, kLargestFile));
   std::string text(content.begin(), content.end());
-  sodium_memzero(content.data(), content.size());  // of the key, too
+  sodium_memzero(content.data(), content.size());  // the text may be a key
   return text;
 }
 
-// Files that root writes belong to the store's owner, who runs the server.
+// Replaces the file's text. Files that root writes belong to the store's owner, who runs the
+// server.
 Status replace_text(const Path& file, const std::string& text) {
   return write_durably(file, as_bytes(text), FileOwner::of_directory);
 }
 
-// A file with a secret key in it.
+// Checks that only its owner may read a file with a secret key.
 Status check_readers(const Path& file, mode_t mode) {
   if ((mode & (S_IRWXG | S_IRWXO)) == 0) return {};
   return fail(Errc::failed,
-              "{}: others may read this key (mode {:04o}): 'chmod 600' it, and make a new one if "
-              "somebody may have",
+              "{}: others may read this key (mode {:04o}): 'chmod 600' it, and make a new key if "
+              "someone may have read it",
               file.string(), mode & 07777);
 }
 
-// A user who can write to these files decides who may connect.
+// Checks that only its owner may write to the file, because its content decides who may connect.
 Status check_writers(const Path& file) {
   struct stat found {};
   if (::stat(file.c_str(), &found) != 0) return system_failure(errno, "{}", file.string());
@@ -59,8 +60,8 @@ Status check_writers(const Path& file) {
               file.string(), found.st_mode & 07777);
 }
 
-// Parses every line that says something; an error names the file and the line. Nothing if there is
-// no such file.
+// Parses every line that is not empty or a comment. An error names the file and the line. Returns
+// an empty list if there is no such file.
 template <class T, class Parse>
 Result<std::vector<T>> parse_lines(const Path& file, Parse parse) {
   std::vector<T> all;
@@ -116,7 +117,7 @@ Result<Descriptor> lock_files(const Path& store) {
   Descriptor lock(::open(store.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (lock.get() < 0) return system_failure(errno, "store {}", store.string());
   while (::flock(lock.get(), LOCK_EX) != 0)
-    if (errno != EINTR) break;  // a file system that locks no directories: as without
+    if (errno != EINTR) break;  // the file system cannot lock directories: go on without a lock
   return lock;
 }
 
@@ -128,7 +129,7 @@ Result<KeyPair> read_server_key(const Path& store) {
                 "{}: {}; 's3oramfs-serverd keygen --store {}' makes the server's key",
                 file.string(), std::strerror(errno), shell_word(store));
   S3O_TRY(check_readers(file, found.st_mode));
-  auto text = read_text(file);  // in place: no copy of the secret is left behind
+  auto text = read_text(file);  // parsed in place, so that no copy of the secret is left behind
   if (!text) return fail(text.error());
   auto line = text->substr(0, text->find('\n'));
   auto secret = parse_public_key(line);
@@ -136,7 +137,7 @@ Result<KeyPair> read_server_key(const Path& store) {
   sodium_memzero(line.data(), line.size());
   // The message of parse_public_key would show the secret.
   if (!secret)
-    return fail(Errc::failed, "{}: it does not hold a key; restore it from a copy", file.string());
+    return fail(Errc::failed, "{} does not hold a key; restore it from a copy", file.string());
   KeyPair keys = key_pair_of(*secret);
   sodium_memzero(secret->data(), secret->size());
   return keys;
@@ -166,7 +167,7 @@ Status add_client(const Path& store, const PublicKey& key) {
   const Path file = clients_file(store);
   S3O_ASSIGN(const auto clients, read_clients(store));
   if (std::find(clients.begin(), clients.end(), key) != clients.end()) return {};
-  std::string text;  // as it is, with its comments
+  std::string text;  // the file as it is, with its comments
   if (std::error_code error; std::filesystem::exists(file, error)) {
     S3O_ASSIGN(auto before, read_text(file));
     text = std::move(before);
@@ -182,7 +183,7 @@ Status remove_client(const Path& store, const PublicKey& key) {
   if (std::find(clients.begin(), clients.end(), key) == clients.end())
     return fail(Errc::usage, "{}: no client has the key {}", file.string(), to_text(key));
   S3O_ASSIGN(const auto before, read_text(file));
-  std::string text;  // as it is, with its comments
+  std::string text;  // the file as it is, with its comments
   std::istringstream lines(before);
   for (std::string line; std::getline(lines, line);)
     if (!line.starts_with(to_text(key))) text += line + "\n";
@@ -241,7 +242,7 @@ Result<std::optional<Invitation>> read_invitation(const Path& store) {
   auto invitation = parse_invitation(text);
   sodium_memzero(text.data(), text.size());
   if (!invitation)
-    return fail(Errc::usage, "{}: it is no invitation: run s3oramfs-serverd join again",
+    return fail(Errc::usage, "{}: not an invitation; run s3oramfs-serverd join again",
                 file.string());
   return std::optional<Invitation>(std::move(*invitation));
 }

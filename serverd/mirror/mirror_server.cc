@@ -1,4 +1,4 @@
-// Mirror on a server: retrievals by XOR, the evictor, and the check of its rows.
+// The server's side of mirror: retrievals by XOR, the evictor, and the check of its rows.
 #include "serverd/mirror/mirror_server.h"
 
 #include <numeric>

@@ -1,5 +1,5 @@
-// Mirror on a server: every server's slots are the same bytes, and a query chooses which of them to
-// add up.
+// The server's side of mirror: all servers' slots hold the same bytes, and a query chooses which of
+// them a server adds up.
 #pragma once
 
 #include "serverd/oram/scheme.h"

@@ -25,7 +25,8 @@ bool are_servers(const std::set<Party>& some, const VolumeParams& params) {
   return !some.empty() && *some.begin() >= 1 && *some.rbegin() <= params.scheme.servers;
 }
 
-/// The matrix, a mask for a worker and none for another, and workers and takers that there are.
+/// Returns whether the orders are complete: a matrix of the right size, masks only for a worker,
+/// and existing servers as workers and takers.
 bool complete(const PartialSelectionOrders& orders, const VolumeDescription& volume,
               std::size_t matrix_size) {
   const VolumeParams& params = volume.params;

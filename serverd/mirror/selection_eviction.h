@@ -4,14 +4,14 @@
 //
 //   a_r = R sh(old rows) + its masks
 //
-// where sh() moves a row's header one entry on. The new rows are the sum of all a_r, with the
+// where sh() shifts a row's header by one entry. The new rows are the sum of all a_r, with the
 // attempt and the place as entry 0:
 //
 //   step 0   two workers send each other theirs; of more, all send theirs to the tile's adder
 //   step 1   the adder sends the sum to the other workers, if there are more than two
 //   step 2   the adder sends the new rows to the takers that are no workers
 //
-// Each tile has another worker as its adder, so that all lines carry the same.
+// Each tile has a different worker as its adder, so all lines carry the same amount.
 #pragma once
 
 #include "oramcore/schemes/mirror/protocol/layers.h"
@@ -33,20 +33,21 @@ class SelectionEviction final : public Eviction {
   bool needs(Party peer) const override;
   Task<Status> work(std::uint32_t tile);
   Task<Status> follow(std::uint32_t tile);
-  /// Makes `rows` the sum of all workers'.
+  /// Replaces `rows` with the sum of all workers' rows.
   Task<Status> exchange(std::uint32_t tile, Bytes& rows);
   Task<Status> add_from(Party from, std::size_t step, std::uint32_t tile, Bytes& rows);
 
-  /// a_r, in rows of the tile's width. On a pool's thread.
+  /// Returns a_r, in rows of the tile's width. Runs on a pool's thread.
   Bytes multiply(std::uint32_t tile) const;
   void store(std::uint32_t tile, ByteSpan rows);
-  /// Headers are moved on from column to column, and a tile's results take the place of what its
-  /// neighbour still reads: this keeps the old ones.
+  /// Keeps the old headers. They shift across columns, and a tile's results overwrite what its
+  /// neighbour still has to read.
   void keep_headers();
   const std::uint8_t* row(std::size_t slot) const;
-  /// The tile's columns of sh(row), where they reach into the header.
+  /// Puts the tile's columns of sh(row) into `to`, where they reach into the header.
   void shift(std::size_t slot, std::size_t begin, MutableByteSpan to) const;
-  /// The role that adds up this tile, and sends the new rows to the takers that do not work.
+  /// Returns the role that adds up this tile, and sends the new rows to the takers that are no
+  /// workers.
   unsigned adder(std::uint32_t tile) const {
     return 1 + tile % static_cast<unsigned>(orders_.workers.size());
   }
@@ -54,7 +55,7 @@ class SelectionEviction final : public Eviction {
   const PartialSelectionOrders orders_;  // views into the request
   const mirror::LayerAttempt attempt_;
   const std::size_t slots_, kept_;
-  unsigned role_ = 0;  // from 1; 0: none
+  unsigned role_ = 0;  // its number, counted from 1; 0 if it has none
   Bytes matrix_;
   Bytes headers_;
   Bytes zeros_;

@@ -1,5 +1,5 @@
-// What a server writes into its record (--record) of the slots that it reads and writes. All of it
-// is what the server knows anyway: which slots a request is about stands in the request.
+// Writes the slots that a server reads and writes into its record (--record). The record contains
+// only what the server already knows, because each request says which slots it is about.
 #include "serverd/oram/access_record.h"
 
 namespace s3oram {
@@ -9,7 +9,7 @@ using Operation = AccessLog::Operation;
 
 namespace {
 
-/// Calls `visit` with each run of neighbouring slots among the root's writes that `path` covers.
+/// Calls `visit` with each run of adjacent slots among the root writes that `path` covers.
 template <class Visit>
 void visit_runs(const PathSlots& path, Visit visit) {
   for (std::size_t i = 0; i < path.writes();) {

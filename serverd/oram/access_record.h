@@ -1,4 +1,4 @@
-// What a server reads and writes, as its record shows it (--record; serverd/store/access_log.h).
+// Records what a server reads and writes (--record; serverd/store/access_log.h).
 #pragma once
 
 #include <vector>
@@ -12,8 +12,8 @@ namespace s3oram {
 
 class ServerRecord {
  public:
-  /// `log` may be null: nothing is recorded then. `control` has a volume whenever anything is
-  /// recorded. Both outlive this object.
+  /// If `log` is null, nothing is recorded. `control` must have a volume whenever anything is
+  /// recorded. Both must outlive this object.
   ServerRecord(AccessLog* log, const Control& control) : log_(log), control_(control) {}
 
   bool is_kept() const { return log_ != nullptr; }
@@ -22,12 +22,12 @@ class ServerRecord {
 
   void retrieval(const RetrieveRequest& request);
   void root_write(std::uint16_t slot);
-  /// An eviction reads a path. `refs` are the versions of `buckets`.
+  /// Records that an eviction reads a path. `refs` are the versions of `buckets`.
   void eviction(const PathSlots& path, const std::vector<BucketIndex>& buckets,
                 const std::vector<BucketVersionRef>& refs);
-  /// An eviction writes new versions of these buckets.
+  /// Records that an eviction writes new versions of these buckets.
   void versions(const std::vector<BucketIndex>& buckets);
-  /// Healing, scrubbing or rebuilding. Any thread.
+  /// Records healing, scrubbing or rebuilding. May be called on any thread.
   void upkeep(AccessLog::Operation operation, const RecordedSlots& which);
 
  private:

@@ -1,4 +1,4 @@
-// Bucket versions by bucket, and how they change when the tree grows.
+// Keeps bucket versions by bucket, and computes how they change when the tree grows.
 #include "serverd/oram/bucket_table.h"
 
 #include <unordered_map>

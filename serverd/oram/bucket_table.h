@@ -14,7 +14,7 @@ namespace s3oram {
 /// New versions of some buckets.
 using BucketVersions = std::vector<std::pair<BucketIndex, BucketVersionRef>>;
 
-/// One thread at a time.
+/// Used by one thread at a time.
 class BucketTable {
  public:
   BucketTable() = default;
@@ -22,12 +22,12 @@ class BucketTable {
       : height_(height), buckets_(slots()), stash_(stash_buckets) {}
 
   unsigned height() const { return height_; }
-  /// Buckets below the new height are forgotten, or begin empty.
+  /// Sets the height. Forgets buckets below it; new buckets start empty.
   void set_height(unsigned height) {
     height_ = height;
     buckets_.resize(slots());
   }
-  /// Whether the tree has such a bucket.
+  /// Returns whether the tree can have such a bucket.
   bool possible(BucketIndex bucket) const {
     return bucket >= kStashBucket ? bucket - kStashBucket < stash_.size()
                                   : bucket > kRoot && bucket < buckets_.size();
@@ -40,17 +40,18 @@ class BucketTable {
   }
   /// Returns the buckets that are not empty, ascending.
   BucketVersions filled() const;
-  /// A bound: more than three versions of the whole tree are never in use at once.
+  /// Returns a bound on the bucket versions in use: never more than three versions of the whole
+  /// tree.
   std::int64_t most_versions() const {
     return 3 * static_cast<std::int64_t>(slots() + stash_.size());
   }
-  /// Returns the bucket version of this shape, if it is here: attempts have different stamps, and
-  /// write each bucket once. A tree that has grown since lists what was a leaf here under its
-  /// children.
+  /// Returns the version of this bucket, if this tree version has it. Its stamp identifies it,
+  /// because attempts have different stamps and write each bucket once. If the tree has grown since
+  /// then, `bucket` may name a former leaf by one of its children.
   std::optional<BucketVersionNumber> find(const BucketShape& bucket) const;
-  /// Returns what changes when `prepared` becomes the next tree version. If its height grows, the
+  /// Returns what changes when `prepared` becomes the next tree version. If the height grows, the
   /// version of every old leaf becomes that of both its children, so that its blocks lie one level
-  /// deeper without being moved; but of a ring, which adds its level empty.
+  /// deeper without being moved. A ring instead adds an empty level.
   BucketVersions changes(const BucketVersions& prepared, unsigned next_height, bool ring) const;
 
  private:

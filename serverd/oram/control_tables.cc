@@ -1,4 +1,4 @@
-// SQL of control.db.
+// The SQL of control.db.
 #include "serverd/oram/control_tables.h"
 
 #include "oramcore/base/format_number.h"
@@ -12,8 +12,8 @@ constexpr int kFormat = 3, kWithoutStamps = 2;
 
 bool is_height(std::int64_t height) { return height >= 1 && height <= kMaxHeight; }
 
-/// Checks the pages, and the lists of free ones: SQLite would overwrite a page in use that it takes
-/// for a free one. Errors: damaged_vault.
+/// Checks the pages and the lists of free pages, because SQLite would overwrite a page in use that
+/// a list calls free. Errors: damaged_vault.
 Status require_sound_pages(Database& database) {
   S3O_ASSIGN(auto check, database.prepare("PRAGMA quick_check(1)"));
   S3O_TRY(check.step());
@@ -56,7 +56,7 @@ Status ControlTables::change(std::string_view step, const ControlSums& sums,
   });
 }
 
-// In a transaction.
+// Called in a transaction.
 Status ControlTables::make() {
   S3O_TRY(database_.execute(
       "CREATE TABLE IF NOT EXISTS volume (one INTEGER PRIMARY KEY CHECK (one = 1),"
@@ -90,7 +90,8 @@ Result<std::optional<VolumeRow>> ControlTables::load_volume() {
   auto volume = decode<VolumeDescription>(row.blob(1));
   const auto session = decode<Session>(row.blob(2));
   if (!volume || !check_params(volume->params) || !session || !is_height(row.integer(4)))
-    return fail(Errc::damaged_vault, "store {}: bad volume row", database_.path());
+    return fail(Errc::damaged_vault, "store {}: the row of the volume is invalid",
+                database_.path());
   return std::optional(VolumeRow{std::move(*volume), *session,
                                  static_cast<std::uint64_t>(row.integer(3)),
                                  static_cast<unsigned>(row.integer(4))});
@@ -107,8 +108,8 @@ Status ControlTables::load_versions(std::string_view table, const BucketTable& t
     const std::int64_t bucket_version = rows.integer(1), slots = rows.integer(2);
     if (!tree.possible(bucket) || bucket_version < 0 || bucket_version > tree.most_versions() ||
         slots < 0 || slots > bucket_size)
-      return fail(Errc::damaged_vault, "store {}: impossible bucket in table {}", database_.path(),
-                  table);
+      return fail(Errc::damaged_vault, "store {}: there is an impossible bucket in table {}",
+                  database_.path(), table);
     BucketVersionRef ref{static_cast<BucketVersionNumber>(bucket_version),
                          static_cast<std::uint16_t>(slots)};
     if (!rows.is_null(3)) ref.stamp = static_cast<std::uint64_t>(rows.integer(3));
@@ -123,7 +124,8 @@ Result<std::optional<ControlTables::PreparedRow>> ControlTables::load_prepared(u
   const auto id = decode<EvictionId>(row.blob(0));
   const std::int64_t next_height = row.integer(1);
   if (!id || !is_height(next_height) || (next_height != height && next_height != height + 1))
-    return fail(Errc::damaged_vault, "store {}: bad prepared row", database_.path());
+    return fail(Errc::damaged_vault, "store {}: the row of a prepared eviction is invalid",
+                database_.path());
   return std::optional(PreparedRow{*id, static_cast<unsigned>(next_height)});
 }
 

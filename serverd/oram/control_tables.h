@@ -1,5 +1,5 @@
-// The tables of control.db, and their rows. What the rows mean to each other is Control's
-// (store_database.h).
+// The tables of control.db, and their rows. Control (store_database.h) knows how the rows belong
+// together.
 #pragma once
 
 #include <filesystem>
@@ -23,17 +23,17 @@ struct VolumeRow {
   unsigned height = 0;
 };
 
-/// A tree version that is prepared, or that was the present one before the last commit.
+/// A prepared tree version, or the one before the current one.
 struct OtherVersion {
   unsigned height = 0;
-  BucketVersions versions;  // of the buckets that differ
+  BucketVersions versions;  // versions of the buckets that differ
 };
 
-/// One thread at a time. The methods that put rows are to be called in a transaction.
+/// Used by one thread at a time. Call the methods that put rows in a transaction.
 class ControlTables {
  public:
-  /// Makes the tables that are missing. `disk` must outlive the result. Errors: damaged_vault (a
-  /// page is not as it was written), unsupported.
+  /// Opens the database, and creates missing tables. `disk` must outlive the result. Errors:
+  /// damaged_vault (a page is not as it was written), unsupported.
   static Result<ControlTables> open(const std::filesystem::path& file, Disk& disk);
 
   Database& database() { return database_; }
@@ -42,18 +42,19 @@ class ControlTables {
   Status change(std::string_view step, const ControlSums& sums,
                 const std::function<Status()>& fill);
 
-  /// The format of the tables: bucket versions have stamps, and slots an owner, in all but the
-  /// oldest.
+  /// Returns the format of the tables. In all formats but the oldest, bucket versions have stamps
+  /// and slots have an owner.
   std::int64_t format() const;
-  /// The format that new tables have.
+  /// Returns the format of new tables.
   static std::int64_t newest_format();
   bool has_stamps() const { return has_stamps_; }
-  /// Whether rows of buckets that are put from now on have stamps. Returns what held before.
+  /// Sets whether bucket rows that are put from now on have stamps. Returns the previous setting.
   bool exchange_stamps(bool has) { return std::exchange(has_stamps_, has); }
 
-  /// Returns the volume's row, if there is one. Errors: damaged_vault, as of those below.
+  /// Returns the volume's row, if there is one. Errors, here and below: damaged_vault.
   Result<std::optional<VolumeRow>> load_volume();
-  /// Calls each(bucket, ref) for the rows of a table of buckets that `tree` can have.
+  /// Calls each(bucket, ref) for the rows of a table of buckets. Every row must be a bucket that
+  /// `tree` can have.
   using EachVersion = std::function<void(BucketIndex, const BucketVersionRef&)>;
   Status load_versions(std::string_view table, const BucketTable& tree, std::uint32_t bucket_size,
                        const EachVersion& each);
@@ -71,7 +72,7 @@ class ControlTables {
   };
   Result<std::optional<FormerRow>> load_former(const EvictionId& id);
 
-  /// Puts a volume without a bucket, and drops everything else.
+  /// Stores a volume without buckets, and drops everything else.
   Status put_volume(const VolumeRow& row);
   Status put_session(const Session& session);
   Status put_tree(std::uint64_t tree_version, unsigned height);
@@ -80,7 +81,7 @@ class ControlTables {
   Status put_newest(const BucketVersions& versions);
   /// Writes all of these into a table of buckets.
   Status put_versions(std::string_view table, const BucketVersions& versions);
-  /// Makes `buckets` what these changes make it; an empty bucket has no row.
+  /// Applies these changes to the table `buckets`; an empty bucket has no row.
   Status change_buckets(const BucketVersions& changes);
   Status put_attempt(const EvictionId& id);
   Status put_prepared(const EvictionId& id, const OtherVersion& prepared);

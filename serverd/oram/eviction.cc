@@ -1,4 +1,4 @@
-// Works off the tiles of an eviction, and exchanges subshares.
+// Computes the tiles of an eviction, and exchanges subshares.
 #include "serverd/oram/eviction.h"
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kSignature = 64;  // behind a subshare, if an evictor signs it
+constexpr std::size_t kSignature = 64;  // bytes after a subshare, if an evictor signs it
 constexpr std::size_t kTilesBesideAccesses = 1, kTilesInHaste = 4, kMostTilesAtOnce = 16;
-constexpr Duration kAlone = std::chrono::milliseconds(100);     // so long without a retrieval
+constexpr Duration kAlone = std::chrono::milliseconds(100);     // without a retrieval: no accesses
 constexpr Duration kBetween = std::chrono::milliseconds(5);     // the pause between two retrievals
 constexpr Duration kTimeOfTile = std::chrono::milliseconds(8);  // on a line of 250 Mbit/s
 constexpr Duration kLookAgain = std::chrono::milliseconds(1);
@@ -46,13 +46,13 @@ Task<Result<BucketBuffers>> Eviction::run() {
       spawn(host_.executor, [](std::shared_ptr<Eviction> self) -> Task<void> {
         co_await self->work_off_tile();
       }(shared_from_this()));
-    // We are done only when the others have our subshares and nothing is left running.
+    // This server is done only when the others have its subshares and nothing is left running.
     const bool all_begun = next_tile_ == tiles_ || failure_;
     if (all_begun && at_once_ == 0 && (unanswered_ == 0 || failure_)) break;
     if (all_begun || at_once_ > 0)
       co_await changed_.wait();
     else
-      co_await host_.clock.sleep(kLookAgain);  // we are early: wait for accesses and time
+      co_await host_.clock.sleep(kLookAgain);  // the eviction is early: wait for accesses and time
   }
   inbox_.clear();
   if (failure_) co_return fail(*failure_);
@@ -111,7 +111,7 @@ Task<Result<ByteSpan>> Eviction::await(Party from, std::size_t step, std::uint32
       continue;
     }
     if (found->second.share.size() != size)
-      co_return fail(Errc::corrupt, "server {} sent a subshare of a wrong size", from);
+      co_return fail(Errc::corrupt, "server {} sent a subshare of the wrong size", from);
     co_return found->second.share;
   }
 }
@@ -125,7 +125,8 @@ void Eviction::receive(Party from, const SubshareRequest& subshare, Payload owne
   changed_.notify_all();
 }
 
-/// A server that is sent what it alone needs reports itself what keeps it from taking that.
+/// Ends the eviction if this server needs the peer that has refused a subshare. Otherwise only the
+/// peer needs the subshare, and it reports the reason itself.
 void Eviction::refused(Party peer, const Error& refusal) {
   if (!needs(peer)) return;
   cancel({Errc::corrupt, refusal.message});

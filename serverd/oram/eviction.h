@@ -1,7 +1,7 @@
-// One server's part in an eviction, for any evictor. Columns are independent, so the work goes in
-// tiles of columns. While one tile waits for other servers, another can be computed: the farther
-// away they are, the more at a time. While accesses go on there are no more than that, so that they
-// find the processors and the lines free.
+// One server's part in an eviction, for any evictor. Columns are independent, so the work is split
+// into tiles of columns. While one tile waits for other servers, another can be computed: the
+// farther away the servers are, the more tiles are under way at a time. While accesses go on there
+// are no more than that, so that they find the processors and the network free.
 #pragma once
 
 #include <functional>
@@ -30,9 +30,8 @@ inline BucketRows rows_of(std::shared_ptr<const BucketVersion> bucket_version, s
   return bucket;
 }
 
-/// A bucket of the path, in memory of the eviction's own: the new content takes the old one's
-/// place, column by column. Slots beyond the first `slots` are zero, whatever the memory holds
-/// there.
+/// A bucket of the path, in the eviction's own memory, where the new content replaces the old,
+/// column by column. Slots beyond the first `slots` count as zero, whatever the memory holds there.
 struct PathBucket {
   std::shared_ptr<BucketVersion> bucket_version;
   std::size_t slots = 0;
@@ -48,24 +47,25 @@ struct EvictionInput {
   ByteSpan orders;  // PrepareRequest's
 };
 
-/// The accesses beside an eviction.
+/// The accesses that go on beside an eviction.
 struct AccessLoad {
-  WriteNumber next_write_number = 0;  // after all that have been retrieved for
-  Duration quiet{};                   // since the last one ended
+  WriteNumber next_write_number = 0;  // the number after all accesses that had a retrieval
+  Duration quiet{};                   // time since the last access ended
 };
 
-/// How far an eviction is.
+/// How far an eviction has come.
 struct EvictionPace {
   std::uint32_t begun = 0, tiles = 1;
-  std::uint64_t accesses = 0;        // since it was due
+  std::uint64_t accesses = 0;        // accesses since it was due
   std::uint32_t evict_every = 1;     // accesses
-  Duration quiet{};                  // without a retrieval
-  std::optional<Duration> quickest;  // tile so far
+  Duration quiet{};                  // time without a retrieval
+  std::optional<Duration> quickest;  // time of a tile so far
 };
-/// Returns how many tiles to have under way: one while accesses go on; more if there are none, or
-/// if so many accesses would come before the last tile that they would wait for the end; none if
-/// accesses follow each other and the last tile would come before half as many. The farther away
-/// the other servers are, the more tiles are added.
+/// Returns how many tiles to have under way. That is one while accesses go on. It is more if there
+/// are no accesses, or if the eviction is late, so that accesses would have to wait for its end. It
+/// is none if accesses follow each other closely and the eviction is early, so that it would end
+/// before half of the accesses until the next one is due. The farther away the other servers are,
+/// the more tiles are added.
 std::size_t tiles_at_once(const EvictionPace& pace);
 
 /// What an eviction uses and does not own. All of it must outlive the eviction.
@@ -80,20 +80,19 @@ struct EvictionHost {
 
 using BucketBuffers = std::vector<std::shared_ptr<BucketVersion>>;
 
-/// One executor; not thread-safe. Kept alive by a shared_ptr while it runs.
+/// Used on one executor; not thread-safe. A shared_ptr keeps it alive while it runs.
 class Eviction : public std::enable_shared_from_this<Eviction> {
  public:
   virtual ~Eviction() = default;
 
-  /// Whether this server's shares of the path are used; otherwise the path may hold anything.
+  /// Returns whether this server's shares of the path are used; if not, the path may hold anything.
   virtual bool reads_path() const = 0;
-  /// Whether it needs this server's shares of the root writes that are evicted. One that only
+  /// Returns whether this server's shares of the evicted root writes are needed. A server that only
   /// follows may lack them.
   virtual bool reads_writes() const { return reads_path(); }
 
-  /// Sets the present content: the writes that are evicted, and the root's stash buckets, the
-  /// path's buckets from level 1 on and, for the matrix evictor, the leaf's sibling. Called before
-  /// run().
+  /// Sets the current content: the evicted writes, and then the root's stash buckets, the path's
+  /// buckets from level 1 on and, for the matrix evictor, the leaf's sibling. Called before run().
   void start_from(BucketRows writes, std::vector<PathBucket> path) {
     writes_ = std::move(writes);
     path_ = std::move(path);
@@ -102,11 +101,11 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
   /// Runs the eviction and returns the new content, in the evictor's order of buckets. Called once.
   Task<Result<BucketBuffers>> run();
 
-  /// What the client checks the others' messages by, once run() has ended well; empty if it does
-  /// not want to.
+  /// Returns what the client needs to check the other servers' messages, once run() has succeeded;
+  /// empty if the client does not check them.
   virtual Bytes report() const { return {}; }
 
-  /// Takes a subshare. It may come twice.
+  /// Takes a subshare, which may come twice.
   void receive(Party from, const SubshareRequest& subshare, Payload owner);
 
   /// Makes run() end with an error soon.
@@ -115,11 +114,11 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
   const EvictionId& id() const { return input_.id; }
 
  protected:
-  /// `rows`: of the largest message; `steps`: how many messages a tile takes.
+  /// `rows` are those of the largest message; `steps` is how many messages a tile takes.
   Eviction(EvictionInput&& input, const EvictionHost& host, std::size_t rows, std::size_t steps);
 
   virtual Task<Status> evict_tile(std::uint32_t tile) = 0;
-  /// Whether this server's part depends on that one's.
+  /// Returns whether this server's part depends on that of `peer`.
   virtual bool needs(Party peer) const {
     static_cast<void>(peer);
     return true;
@@ -128,7 +127,7 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
   virtual BucketBuffers take_results();
 
   void send(Party to, std::size_t step, std::uint32_t tile, ByteSpan share);
-  /// Waits for what `from` sends for the step, `size` bytes. Valid until forget().
+  /// Waits for the `size` bytes that `from` sends for the step. The result is valid until forget().
   Task<Result<ByteSpan>> await(Party from, std::size_t step, std::uint32_t tile, std::size_t size);
   void forget(Party from, std::size_t step, std::uint32_t tile) {
     inbox_.erase({step, tile, from});
@@ -151,7 +150,7 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
     ByteSpan share;
   };
   void refused(Party peer, const Error& refusal);
-  /// Works on the next tile, from beginning to end.
+  /// Computes the next tile, from beginning to end.
   Task<void> work_off_tile();
   std::size_t most_at_once() const;
 
@@ -159,7 +158,7 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
   std::uint32_t tiles_;
   std::uint32_t next_tile_ = 0;
   std::size_t at_once_ = 0;           // tiles under way
-  std::optional<Duration> quickest_;  // tile so far
+  std::optional<Duration> quickest_;  // time of a tile so far
   std::size_t unanswered_ = 0;        // subshares sent and not yet acknowledged
   std::map<std::tuple<std::size_t, std::uint32_t, Party>, Subshare> inbox_;
   Event changed_;

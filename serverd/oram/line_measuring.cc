@@ -1,4 +1,4 @@
-// Answers probes, and sends them.
+// Answers probes, and sends probes to other servers.
 #include "serverd/oram/line_measuring.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ Result<Bytes> LineMeasuring::probe(Party from, const Payload& payload) const {
 Task<Result<Bytes>> LineMeasuring::measure(Payload payload) {
   const auto request = decode<MeasureRequest>(payload.body());
   if (!request) co_return malformed();
-  if (measuring_) co_return fail(Errc::vault_in_use, "its lines are being measured");
+  if (measuring_) co_return fail(Errc::vault_in_use, "its lines are already being measured");
   std::set<Party> others(request->servers.begin(), request->servers.end());
   others.erase(kClient);
   others.erase(state_.self);

@@ -1,4 +1,4 @@
-// Finds out how high the tree can grow.
+// Computes how high the tree can grow.
 #include "serverd/oram/room_report.h"
 
 namespace s3oram {
@@ -7,7 +7,7 @@ Result<Bytes> room_report(ServerState& state) {
   if (!state.bucket_store) return fail(Errc::wrong_volume, "server {} holds no volume", state.self);
   const std::uint64_t possible = state.bucket_store->possible_bucket_versions();
   unsigned height = state.control.height();
-  // While the ballast is given up, the disk counts as full: room goes to the ballast first.
+  // While the ballast is missing, the disk counts as full, because room goes to the ballast first.
   if (state.control.find_ballast())
     while (height < kMaxHeight && state.control.bucket_versions_needed(height + 1) <= possible)
       ++height;

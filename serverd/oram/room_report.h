@@ -1,12 +1,12 @@
-// What a server answers when it is asked for room, whatever its scheme.
+// How a server of any scheme answers when the client asks for room.
 #pragma once
 
 #include "serverd/oram/server_state.h"
 
 namespace s3oram {
 
-/// Returns a RoomAnswer: up to which height the disk has room for the tree. Errors: wrong_volume
-/// (there is no volume).
+/// Returns a RoomAnswer: the greatest height of the tree for which the disk has room. Errors:
+/// wrong_volume (there is no volume).
 Result<Bytes> room_report(ServerState& state);
 
 }  // namespace s3oram

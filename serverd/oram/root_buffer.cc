@@ -12,10 +12,10 @@ Status RootBuffer::open(BucketStore& store, std::size_t count) {
   slots_.assign(count, {});
   for (std::uint16_t slot = 0; slot < count; ++slot) {
     auto found = store.read_slot(kRootBuffer, slot);
-    // A slot that the disk cannot read counts as never written: the client heals it.
+    // A slot that cannot be read from the disk counts as never written; the client heals it.
     if (found && *found) keep(slot, std::move((*found)->content), (*found)->stamp);
   }
-  // An earlier process may have ended before it synced them.
+  // An earlier process may have ended before it synced these slots.
   S3O_TRY(store.sync());
   for (Slot& slot : slots_) slot.durable = slot.stamp;
   return {};
@@ -47,7 +47,7 @@ void RootBuffer::distrust(WriteNumber first, unsigned every,
   for (std::size_t i = 0; i < std::min(known.size(), slots_.size()); ++i) {
     Slot& slot = slots_[root_slot(first + i, every)];
     if (known[i] == 0 || slot.stamp == known[i] || slot.stamp == 0) continue;
-    spdlog::error("root write {} is lost, although acknowledged: was the store rolled back?",
+    spdlog::error("root write {} is lost although it was acknowledged: was the store rolled back?",
                   first + i);
     slot.stamp = slot.durable = 0;
   }

@@ -1,7 +1,7 @@
 // The server behind share_server.h: its sessions, its volume and its store as a whole. Accesses,
-// healing and evictions are parts with classes of their own, which share one ServerState. One
-// executor; not thread-safe. The class is wide because each request that opens,
-// makes or ends a session is a method.
+// healing and evictions have classes of their own, which share one ServerState. Used on one
+// executor; not thread-safe. The class is wide because each request that makes a volume, or opens
+// or ends a session, is a method.
 #pragma once
 
 #include <filesystem>
@@ -24,7 +24,7 @@
 
 namespace s3oram {
 
-/// ShareServer::open() of a control state that is open already.
+/// Does what ShareServer::open() does, with a control state that is already open.
 Result<std::unique_ptr<ShareServer>> open_share_server(Control control,
                                                        const std::filesystem::path& store,
                                                        Party self, ServerSchemes schemes,
@@ -48,13 +48,14 @@ class Server final : public ShareServer {
  private:
   // ---- server_store.cc: the store as a whole
 
-  /// Whether the shares that control.db lists must be in `slots`, or are being repaired.
+  /// Whether the shares that control.db lists must be in `slots`, or may be missing because they
+  /// are being repaired.
   enum class Shares { must_be_there, may_be_lost };
-  /// Opens `slots`. Succeeds also if shares are missing that must be there: then the server lacks
-  /// its shares, and has no bucket store.
+  /// Opens `slots`. Also succeeds if shares are missing that must be there; the server then counts
+  /// as lacking its shares, and has no bucket store.
   Status open_bucket_versions(Shares shares);
   void lack_shares(const std::string& what);
-  /// Checks the limit of file sizes. Errors: disk_full (files may not be as large as the tree
+  /// Checks the limit on file sizes. Errors: disk_full (files may not be as large as the tree
   /// needs).
   Status check_file_size() const;
   /// Warns in the log if the memory may not suffice for the cache and an eviction.
@@ -69,7 +70,7 @@ class Server final : public ShareServer {
 
   Task<Result<Bytes>> handle(Party from, MessageType type, Payload request);
   Task<Result<Bytes>> dispatch(Party from, MessageType type, Payload request);
-  /// Returns whether a server that is ill still answers it.
+  /// Returns whether an ill server still answers requests of this type.
   static bool is_for_the_ill(MessageType type) {
     return type == MessageType::hello || type == MessageType::reenrol ||
            type == MessageType::create || type == MessageType::peer;
@@ -82,7 +83,8 @@ class Server final : public ShareServer {
     return (this->*method)(*message);
   }
 
-  /// Has a part carry out a request of the open session; the next session waits for its end.
+  /// Lets a part carry out a request of the open session. The next session waits until the request
+  /// has ended.
   template <class Request, class Part>
   Task<Result<Bytes>> in_session(Payload& request, Part& part,
                                  Task<Result<Bytes>> (Part::*method)(Request, Payload&)) {
@@ -113,7 +115,7 @@ class Server final : public ShareServer {
   Result<Bytes> peer(const PeerRequest& request);
   /// Errors: disk_full.
   Status check_room(const VolumeParams& volume) const;
-  /// Returns whether a volume can be made here; false if it exists already. Errors: wrong_volume.
+  /// Returns true if the volume can be made here, false if it exists already. Errors: wrong_volume.
   Result<bool> takes(const VolumeDescription& volume, unsigned height) const;
   Result<Bytes> reenrol(const ReenrolRequest& request);
   Result<Bytes> opened(Shares shares);
@@ -122,10 +124,10 @@ class Server final : public ShareServer {
 
   Task<Result<Bytes>> open_session(const Payload& payload);
   Task<Result<Bytes>> rejoin(const Payload& payload);
-  /// Ends everything under way in the session, which then has to be opened.
+  /// Ends everything under way in the session, which must then be opened again.
   Task<void> end_session(Errc code, const char* why);
   void forget_messages();
-  /// Marks root slots as damaged that do not hold what the client knows to be acknowledged.
+  /// Marks root slots as damaged if they do not hold what the client knows to be acknowledged.
   void distrust_root(const OpenRequest& request);
 
   ServerState state_;
@@ -139,9 +141,9 @@ class Server final : public ShareServer {
   ServerEviction eviction_;
   LineMeasuring lines_;
   StoreCare care_;
-  bool lacks_shares_ = false;  // why it is ill: its shares are gone; they can be repaired
-  std::optional<std::uint16_t> rejoined_;  // in which opening: a message may come twice
-  std::size_t running_ = 0;                // handlers, in a session or not
+  bool lacks_shares_ = false;  // it is ill because its shares are gone, which repair can rebuild
+  std::optional<std::uint16_t> rejoined_;  // the opening in which it rejoined
+  std::size_t running_ = 0;                // handlers under way, in a session or not
   Event idle_;
 };
 

@@ -9,14 +9,15 @@
 namespace s3oram {
 namespace {
 
-// Limits of the subshares of one peer for attempts not yet known here: so many, and at most three
-// steps of a whole path.
+// Bounds the subshares that one peer may send for attempts not known here yet: their number, and
+// their bytes in steps of a whole path.
 constexpr std::size_t kEarlySubshares = 4096, kEarlyPaths = 3;
 
 }  // namespace
 
 Task<Result<Bytes>> ServerEviction::reserve(ReserveRequest request, Payload&) {
-  // The client may already have decided what is prepared here, or have asked before the tree grew.
+  // The client may already have decided on the eviction that is prepared here, or have asked before
+  // the tree grew.
   if (request.height > std::min(state_.control.next_height() + 1u, kMaxHeight))
     co_return malformed();
   if (request.height < state_.control.height()) co_return done();
@@ -37,8 +38,8 @@ Status ServerEviction::reserve_bucket_versions(unsigned height) {
 }
 
 Task<Result<Bytes>> ServerEviction::prepare(PrepareRequest request, Payload& owner) {
-  // Reserves again, because this server may have been restarted since. A session that ends
-  // meanwhile does not know of this attempt yet.
+  // Reserve again, because this server may have been restarted since then. Check the session again,
+  // because one that ends meanwhile does not know of this attempt yet.
   if (request.next_height > reserved_height_ &&
       request.next_height == state_.control.height() + 1u) {
     if (!state_.control.find_ballast(request.next_height))
@@ -66,7 +67,7 @@ Task<Result<Bytes>> ServerEviction::prepare(PrepareRequest request, Payload& own
                                  state_.params(), request.id.eviction, request.height)));
     writes = std::move(rows);
   }
-  // The same attempt with fresh masks would give shares that do not fit together.
+  // The same attempt with fresh masks would give shares that are inconsistent with each other.
   if (rule_holds(Rule::attempts)) {
     if (state_.control.attempted(request.id))
       co_return fail(Errc::failed, "this attempt at eviction {} is over", request.id.eviction);
@@ -78,7 +79,8 @@ Task<Result<Bytes>> ServerEviction::prepare(PrepareRequest request, Payload& own
   if (result) report_ = {request.id, eviction_->report()};
   eviction_.reset();
   eviction_over_.notify_all();
-  // A peer's error must not look like our own answer to the client, nor like a trouble of ours.
+  // A peer's error must not look like this server's own answer to the client, nor like its own
+  // trouble.
   if (!result) {
     const Errc code = result.error().code;
     const bool own =
@@ -125,9 +127,9 @@ Task<Status> ServerEviction::carry_out(Eviction& eviction, const PrepareRequest&
   co_return status;
 }
 
-// Two attempts at one eviction share the same content differently. In a mirror, which takes content
-// under the right stamp for the right content, the stamp says which bucket of the attempt it is,
-// too.
+// Two attempts at one eviction share the same content differently, so the stamp names the attempt.
+// A mirror trusts any content that bears the right stamp, so its stamps also name the bucket of the
+// attempt.
 std::uint64_t ServerEviction::stamp_of(const EvictionId& id, std::size_t nth) const {
   std::uint64_t stamp = 0;
   std::memcpy(&stamp, id.attempt.data(), sizeof stamp);
@@ -158,7 +160,7 @@ ServerEviction::NewVersions ServerEviction::path_versions(const PrepareRequest& 
   return made;
 }
 
-// A source bucket's content becomes that of its inner sibling; D_(H-1) is only a source. The
+// The content of a source bucket becomes that of its inner sibling; D_(H-1) is only a source. The
 // buckets on the path above the leaf are empty afterwards.
 ServerEviction::NewVersions ServerEviction::matrix_versions(const PrepareRequest& request,
                                                             BucketBuffers buffers) {
@@ -198,16 +200,16 @@ Task<Status> ServerEviction::load_path(Eviction& eviction, const PrepareRequest&
       path.push_back({std::move(*found[i]), refs[i].slots});
     } else {
       state_.damaged.insert(indices[i]);
-      status = fail(Errc::failed, "{}", found[i].error().message);  // ours, and not a peer's
+      status = fail(Errc::failed, "{}", found[i].error().message);  // our own error, not a peer's
     }
   }
   if (status) eviction.start_from(std::move(writes), std::move(path));
   co_return status;
 }
 
-// Reads the new versions from the file, because only what is there can be certified. All that this
-// reads is of the eviction that is asked about: a commit may end it, and the tree may grow, while
-// this waits.
+// Reads the new versions from the file, because only what is in the file can be certified. Uses
+// only data of the requested eviction: while this waits, a commit may end the eviction, and the
+// tree may grow.
 Task<Result<Bytes>> ServerEviction::certify(CertifyRequest request, Payload&) {
   if (state_.control.prepared() != request.id)
     co_return fail(Errc::failed, "eviction {} is not prepared", request.id.eviction);
@@ -257,7 +259,7 @@ Task<Status> ServerEviction::check_new_rows(RowChecker& checker,
                                             const std::vector<BucketIndex>& buckets) {
   std::vector<Task<Status>> work;
   const BucketVersions versions =
-      state_.control.prepared_versions();  // of another one after an await
+      state_.control.prepared_versions();  // copied: they change during an await
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     const auto version =
         std::ranges::find(versions, buckets[i], [](const auto& each) { return each.first; });
@@ -280,7 +282,7 @@ Task<Result<Bytes>> ServerEviction::commit(CommitRequest request, Payload&) {
   if (state_.control.prepared() != request.id)
     co_return fail(Errc::bad_request, "eviction {} is not prepared", request.id.eviction);
   S3O_CO_TRY(state_.control.commit());
-  state_.changed.notify_all();  // what waits for an evicted write waits in vain
+  state_.changed.notify_all();  // requests that wait for an evicted write can stop waiting
   state_.metrics.evictions.add();
   state_.damaged.clear();
   early_.clear();
@@ -293,19 +295,20 @@ Task<Result<Bytes>> ServerEviction::discard(DiscardRequest request, Payload&) {
     co_await eviction_over_.wait();
   }
   if (state_.control.prepared() == request.id) S3O_CO_TRY(state_.control.discard());
-  // Or it is installed here, and at too few servers: the client has lost its own decision.
+  // The attempt may also be installed, here and at too few other servers, if the client has lost
+  // its own decision.
   S3O_CO_ASSIGN(const auto reverted, state_.control.revert(request.id));
   if (reverted) state_.damaged.clear();
   forget_freed();
-  // Its Prepare may still be on the way.
+  // The attempt's Prepare may still be on the way.
   if (request.id.eviction == state_.control.tree_version() && !state_.control.attempted(request.id))
     S3O_CO_TRY(state_.control.attempt(request.id));
   forget_early(request.id);
   co_return done();
 }
 
-// Waits for retrievals of the tree version before, so that none, not even one that came twice, uses
-// a bucket version that is freed.
+// Waits for retrievals of the previous tree version, so that none of them, not even one that came
+// twice, uses a bucket version that has been freed.
 Task<Result<Bytes>> ServerEviction::release(ReleaseRequest request, Payload&) {
   co_await retrieval_.until_none_reads(request.id.eviction);
   if (state_.control.tree_version() == request.id.eviction + 1) state_.control.release();
@@ -323,7 +326,7 @@ Result<Bytes> ServerEviction::subshare(Party from, Payload& request) {
              state_.control.prepared() != message->id) {
     if (state_.control.attempted(message->id))
       return fail(Errc::failed, "server {} has given up this attempt", state_.self);
-    // The peer got its Prepare before us.
+    // The peer got its Prepare before this server.
     auto& early = early_[from];
     std::size_t held = request.message.size();
     for (const auto& [id, other] : early) held += other.message.size();
@@ -341,7 +344,8 @@ void ServerEviction::cancel(const Error& why) {
   if (eviction_) eviction_->cancel(why);
 }
 
-/// Drops bucket versions out of use from the cache, where those of the tree's top would stay long.
+/// Drops bucket versions that are out of use from the cache, where those of the tree's top would
+/// stay for long.
 void ServerEviction::forget_freed() {
   for (const BucketVersionNumber bucket_version : state_.control.numbers().take_freed())
     state_.bucket_store->forget(bucket_version);

@@ -1,5 +1,5 @@
-// One server's part in evictions: prepare, certify, commit, discard, release; and the room for
-// them.
+// One server's part in evictions: it prepares, certifies, commits, discards and releases them, and
+// reserves room for them.
 #pragma once
 
 #include <atomic>
@@ -21,9 +21,9 @@ class ServerEviction {
       : state_(state), retrieval_(retrieval) {}
 
   Task<Result<Bytes>> reserve(ReserveRequest request, Payload&);
-  /// Takes room on the disk for a tree of this height.
+  /// Reserves room on the disk for a tree of this height.
   Status reserve_bucket_versions(unsigned height);
-  /// Forgets what was reserved, when another file is opened.
+  /// Forgets what was reserved. Called when another file is opened.
   void forget_reserved() { reserved_height_ = 0; }
 
   Task<Result<Bytes>> prepare(PrepareRequest request, Payload& owner);
@@ -35,7 +35,7 @@ class ServerEviction {
 
   /// Ends the eviction under way, if there is one, with this error.
   void cancel(const Error& why);
-  /// Forgets what peers have sent for attempts that are not known here yet.
+  /// Forgets what peers have sent for attempts that this server does not know yet.
   void forget_early() { early_.clear(); }
 
  private:
@@ -51,7 +51,7 @@ class ServerEviction {
     };
     std::vector<Write> writes;
   };
-  /// The stamp of the slots of the `nth` bucket that an attempt writes.
+  /// Returns the stamp of the slots of the `nth` bucket that an attempt writes.
   std::uint64_t stamp_of(const EvictionId& id, std::size_t nth) const;
   void add_version(NewVersions& to, BucketIndex bucket, std::shared_ptr<BucketVersion> content);
   NewVersions matrix_versions(const PrepareRequest& request, BucketBuffers buffers);
@@ -72,7 +72,7 @@ class ServerEviction {
   std::shared_ptr<Eviction> eviction_;
   Event eviction_over_;
   std::map<Party, std::vector<std::pair<EvictionId, Payload>>> early_;  // by sender
-  std::pair<EvictionId, Bytes> report_;  // Eviction::report() of what was prepared last
+  std::pair<EvictionId, Bytes> report_;  // Eviction::report() of the last prepared eviction
 };
 
 }  // namespace s3oram

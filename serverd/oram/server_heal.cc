@@ -11,12 +11,14 @@
 namespace s3oram {
 namespace {
 
-/// Most slots in an answer to Damage; the message has room for these and one bucket more.
+/// The most slots in an answer to Damage; the message has room for these and one more bucket.
 constexpr std::size_t kMostTold = 1 << 15;
-/// Bytes of missing slots in one answer: while they are healed, no eviction is decided.
+/// The most bytes of missing slots in one answer, because no eviction is decided while they are
+/// healed.
 constexpr std::size_t kMissingAtOnce = 4 << 20;
 
-/// As many servers as are enough, ascending, without the one they help.
+/// Returns whether these are just enough servers, in ascending order, without the one that they
+/// help.
 bool are_helpers(ByteSpan helpers, Party helped, const VolumeParams& params) {
   Party last = 0;
   for (const Party each : helpers) {
@@ -66,7 +68,7 @@ Task<Status> ServerHeal::add_damaged(BucketIndex bucket, std::vector<SlotAddress
   co_return Status{};
 }
 
-// The answer may be lost, so a bucket is forgotten only when it is being healed, or found sound.
+// The answer may be lost, so a bucket is forgotten only when it is being healed, or is found sound.
 Task<Result<Bytes>> ServerHeal::damage(DamageRequest request, Payload&) {
   S3O_CO_ASSIGN(auto slots, damaged_root(request.tree_version, request.written));
   const auto buckets = state_.damaged;
@@ -80,8 +82,8 @@ Task<Result<Bytes>> ServerHeal::damage(DamageRequest request, Payload&) {
   co_return encode(DamageAnswer{std::move(slots)});
 }
 
-/// Adds slots of buckets that have been missing since this server rejoined, as many as are soon
-/// healed. Those that are whole by now are on the disk before they count as found.
+/// Adds slots of buckets that have been missing since this server rejoined, as many as can be
+/// healed soon. Buckets that are whole by now count as found once they are on the disk.
 Task<Status> ServerHeal::add_missing(std::vector<SlotAddress>& to) {
   const std::set<BucketIndex> missing = state_.control.missing();
   if (missing.empty()) co_return Status{};
@@ -99,8 +101,8 @@ Task<Status> ServerHeal::add_missing(std::vector<SlotAddress>& to) {
   co_return state_.control.found(found);
 }
 
-// Syncs before it answers: slots may have been read from the system's cache only, if an earlier
-// process ended before it synced them.
+// Syncs before it answers, because slots may have been read only from the system's cache if an
+// earlier process ended before it synced them.
 Task<Result<Bytes>> ServerHeal::check(CheckRequest request, Payload&) {
   S3O_CO_ASSIGN(auto root, damaged_root(request.tree_version, request.written));
   if (request.bucket < kRoot || request.bucket > bucket_count(state_.control.height()))
@@ -118,7 +120,7 @@ Task<Result<Bytes>> ServerHeal::check(CheckRequest request, Payload&) {
   co_return encode(answer);
 }
 
-/// Writes slots of the root buffer again that are in memory and no longer on the disk.
+/// Rewrites slots of the root buffer that are in memory but no longer on the disk.
 Task<Status> ServerHeal::rewrite_root_buffer() {
   for (std::uint16_t slot = 0; slot < state_.root_buffer.size(); ++slot) {
     const std::uint64_t stamp = state_.root_buffer[slot].durable;
@@ -133,13 +135,13 @@ Task<Status> ServerHeal::rewrite_root_buffer() {
   co_return Status{};
 }
 
-/// Returns the share in a slot, behind a blank header. Errors: corrupt.
+/// Returns the share in a slot, after a blank header. Errors: corrupt.
 Task<Result<Bytes>> ServerHeal::share_in(SlotAddress at) {
   S3O_CO_ASSIGN(const auto place, place_of(at));
   state_.record.upkeep(AccessLog::Operation::read, {at.bucket, at.slot, 1});
   Bytes answer(Rpc::kHeaderSize + state_.params().slot_size());
   if (place.in_root_buffer) {
-    // The share in memory is the one that counts: the disk may hold an older one, or none any more.
+    // The share in memory is authoritative: the one on disk may be older, or lost.
     S3O_CO_TRY(state_.root_buffer.check(place.slot));
     std::ranges::copy(*state_.root_buffer[place.slot].content, answer.begin() + Rpc::kHeaderSize);
     co_return answer;
@@ -161,7 +163,7 @@ Task<Result<Bytes>> ServerHeal::read_slot(ReadSlotRequest request, Payload&) {
   co_return co_await share_in(request.at);
 }
 
-// Writes in place: the old content cannot be read anyway, and no tree version holds anything else
+// Writes in place, because the old content is unreadable, and no tree version holds anything else
 // there.
 Task<Status> ServerHeal::write_healed(SlotAddress at, std::uint64_t access, ByteSpan share) {
   S3O_CO_ASSIGN(const auto place, place_of(at));
@@ -227,7 +229,7 @@ Task<Result<Bytes>> ServerHeal::mend(MendRequest request, Payload&) {
   Bytes share(state_.params().slot_size());
   S3O_CO_TRY(co_await sums_.add_up(request.epoch, request.request_id, request.helpers,
                                    request.helpers.size(), share));
-  sums_.spend(request.request_id);  // this may come again
+  sums_.spend(request.request_id);  // the request may come again
   S3O_CO_TRY(state_.check_tree_version(request.tree_version));
   S3O_CO_TRY(co_await write_healed(request.at, request.access, share));
   sums_.mended(request.request_id);

@@ -25,7 +25,7 @@ class ServerHeal {
   Task<Result<Bytes>> mend(MendRequest request, Payload&);
 
  private:
-  /// Where a slot, as the client names it, is here: in the root buffer, or in a bucket.
+  /// Where this server keeps a slot that the client names: in the root buffer, or in a bucket.
   struct Place {
     BucketIndex bucket = 0;
     BucketVersionRef ref;
@@ -33,7 +33,7 @@ class ServerHeal {
     bool in_root_buffer = false;
   };
   Result<Place> place_of(SlotAddress at) const;
-  /// Returns the lost ones among the root writes before `written`.
+  /// Returns the slots of lost root writes among those before `written`.
   Result<std::vector<SlotAddress>> damaged_root(std::uint64_t tree_version,
                                                 WriteNumber written) const;
   Task<Status> add_damaged(BucketIndex bucket, std::vector<SlotAddress>& to);

@@ -1,4 +1,4 @@
-// Reads slots for a client that has lost its own state, or compares the servers' shares.
+// Reads slots for a client that has lost its own state, or that compares the servers' shares.
 #include "serverd/oram/server_labels.h"
 
 #include <unordered_map>
@@ -24,7 +24,7 @@ Task<Result<Bytes>> ServerLabels::layout(LayoutRequest request, Payload&) {
   S3O_CO_TRY(state_.check_tree_version(request.tree_version));
   if (request.most == 0) co_return malformed();
   if (request.most >
-      LayoutRequest::kMost)  // a client from before messages were bounded by the volume
+      LayoutRequest::kMost)  // an older client, from before the volume bounded messages
     co_return fail(Errc::unsupported,
                    "this server lists {} buckets at a time: repair with a newer s3oramfs",
                    LayoutRequest::kMost);

@@ -4,7 +4,7 @@
 namespace s3oram {
 namespace {
 
-/// By MessageType; those that take long enough to be worth a histogram are marked.
+/// By MessageType. Requests that take long enough to be worth a histogram are marked.
 struct KindName {
   const char* name;
   bool measured = false;

@@ -1,5 +1,5 @@
-// What a server counts and measures. Its operator sees all of that anyway. Nobody else learns from
-// it which blocks are used, because the server does not know that.
+// What a server counts and measures. Its operator can already see all of it. It tells no one which
+// blocks are used, because the server does not know that.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ class ServerMetrics {
  public:
   explicit ServerMetrics(Metrics& metrics);
 
-  /// A request was answered after `took`, or could not be.
+  /// Counts a request that was handled in `took`, and whether it succeeded.
   void handled(MessageType type, Duration took, bool ended_well);
   void traffic_with(Party party, const Traffic& traffic);
 
@@ -32,10 +32,10 @@ class ServerMetrics {
   struct Kind {
     Counter* requests = nullptr;
     Counter* failures = nullptr;
-    Histogram* seconds = nullptr;  // of some kinds
+    Histogram* seconds = nullptr;  // null for most kinds
   };
   Metrics& metrics_;
-  std::vector<Kind> kinds_;  // by MessageType; 0: unknown ones
+  std::vector<Kind> kinds_;  // by MessageType; index 0 is for unknown types
 };
 
 }  // namespace s3oram

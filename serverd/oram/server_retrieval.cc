@@ -21,7 +21,7 @@ struct ServerRetrieval::PathProduct {
   explicit PathProduct(std::size_t slot_size) : answer(Rpc::kHeaderSize + slot_size) {}
   MutableByteSpan sum() { return MutableByteSpan(answer).subspan(Rpc::kHeaderSize); }
 
-  std::mutex mutex;  // guards what follows; the store's is never taken under it
+  std::mutex mutex;  // guards the members below; the store's lock is never taken under it
   Bytes answer;
   Status status;
   std::vector<BucketIndex> damaged;
@@ -56,7 +56,7 @@ Task<Result<Bytes>> ServerRetrieval::product(const RetrieveRequest& request, Byt
 
   ++retrievals_[request.tree_version];
   // Buckets in memory are one piece of work. All others are read at the same time, and each is
-  // dropped once its product is computed, so that every reader holds at most one.
+  // dropped once its product is computed, so that every reader holds at most one bucket.
   const auto in_memory = std::partition(parts.begin(), parts.end(), [&](const PathPart& part) {
     return state_.bucket_store->cached(part.ref);
   });
@@ -92,7 +92,7 @@ AccessLoad ServerRetrieval::load() const {
 
 std::optional<Bytes> ServerRetrieval::summands(const Bytes& workers) const {
   Bytes all = state_.scheme->summands();
-  if (workers.empty()) return all;  // a client that does not name them
+  if (workers.empty()) return all;  // the client does not name them
   Bytes sorted = workers;
   std::ranges::sort(sorted);
   const bool distinct = std::ranges::adjacent_find(sorted) == sorted.end();

@@ -12,7 +12,7 @@ namespace s3oram {
 
 namespace {
 
-/// Not a part, but the name of a server to relay the part to.
+/// Returns whether this is not a part, but only names the server to which the part is relayed.
 bool is_receiver(const SharePart& part) {
   return part.content.empty() && !part.seed && !part.digest;
 }
@@ -25,7 +25,7 @@ Status ServerRoot::check_write_number(WriteNumber write_number, std::uint64_t ac
       write_number >= end_write_number(state_.control.tree_version(), every))
     return malformed();
   if (access < state_.root_buffer[root_slot(write_number, every)].stamp)
-    return fail(Errc::bad_request, "the root slot of turn {} has a newer access", write_number);
+    return fail(Errc::bad_request, "the slot of root write {} has a newer access", write_number);
   return {};
 }
 
@@ -77,7 +77,7 @@ Task<Status> ServerRoot::relay_part(const WriteRootRequest& request) {
 Task<Status> ServerRoot::relay_to(Party receiver, RelayRequest relayed) {
   auto answer =
       co_await state_.rpc.call(receiver, RelayRequest::kType, encode(relayed), kPeerPatience);
-  // That server itself tells the client what went wrong there.
+  // That server itself tells the client what went wrong.
   if (!answer) co_return fail(Errc::failed, "relaying: {}", answer.error().message);
   co_return Status{};
 }
@@ -136,7 +136,8 @@ Task<Result<Bytes>> ServerRoot::receive(Party from, Payload& payload) {
   const std::uint64_t epoch = request->epoch, access = request->access;
   const WriteNumber write_number = request->write_number;
   const std::uint16_t slot = root_slot(write_number, state_.params().evict_every);
-  // A root slot is written twice at most while it is nobody's: by a write and by its repetition.
+  // Before a root slot is filled, at most two parts may wait for it: that of the write, and that of
+  // its repetition.
   if (relays_[from] >= 2 * state_.params().root_buffer_slots())
     co_return fail(Errc::bad_request, "server {} relays more parts than there are root slots",
                    from);
@@ -149,9 +150,9 @@ Task<Result<Bytes>> ServerRoot::receive(Party from, Payload& payload) {
   Status wanted;
   while (state_.goes_on(epoch) && wanted && state_.root_buffer[slot].durable < access) {
     co_await state_.changed.wait();
-    wanted = check_write_number(write_number, access);  // not once it is evicted
+    wanted = check_write_number(write_number, access);  // fails once the write is evicted
   }
-  relayed_.erase({write_number, access});  // it is left if the client has sent the whole share
+  relayed_.erase({write_number, access});  // left over if the client sent the whole share
   --relays_[from];
   --state_.accesses;
   state_.handler_ended.notify_all();

@@ -1,4 +1,4 @@
-// Checks whether a request belongs to the open session and to the present tree.
+// Checks whether a request belongs to the open session and to the current tree.
 #include "serverd/oram/server_state.h"
 
 #include <utility>
@@ -31,7 +31,7 @@ Status ServerState::check_session(std::uint64_t epoch) const {
   if (!open) return fail(Errc::need_open, "the server was restarted");
   if (epoch != control.session().epoch && rule_holds(Rule::epochs))
     return fail(epoch < control.session().epoch ? Errc::fenced : Errc::need_open,
-                "epoch {} is not open here, but {}", epoch, control.session().epoch);
+                "epoch {} is not open here; epoch {} is", epoch, control.session().epoch);
   return {};
 }
 
@@ -45,7 +45,7 @@ Status ServerState::check_evictions_until(std::uint64_t tree_version) const {
 Status ServerState::check_tree_version(std::uint64_t tree_version) const {
   S3O_TRY(check_evictions_until(tree_version));
   if (tree_version != control.tree_version())
-    return fail(Errc::bad_request, "view {} is not the present one, {}", tree_version,
+    return fail(Errc::bad_request, "tree version {} is not the current one, {}", tree_version,
                 control.tree_version());
   return {};
 }

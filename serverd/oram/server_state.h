@@ -1,4 +1,4 @@
-// What all parts of a server work on: one session, one store, one executor.
+// The state that all parts of a server share: one session, one store, one executor.
 #pragma once
 
 #include <algorithm>
@@ -19,31 +19,32 @@
 
 namespace s3oram {
 
-/// How long to wait for another server on behalf of a client that has other ways.
+/// How long to wait for another server on behalf of a client, which can do without that server.
 inline constexpr Duration kPeerPatience = std::chrono::seconds(10);
 
 inline tl::unexpected<Error> malformed() { return fail(Errc::bad_request, "malformed request"); }
-/// Returns an answer that says no more than that all went well.
+/// Returns an answer that says only that the request succeeded.
 inline Bytes done() { return Bytes(Rpc::kHeaderSize); }
 
-/// It is wide because a server is one machine: each part (ServerRetrieval, ServerRoot,
-/// ServerHeal, ServerLabels, ServerEviction, Sums) needs most of its fields. One executor; not
+/// It is wide because a server is one machine: each part (ServerRetrieval, ServerRoot, ServerHeal,
+/// ServerLabels, ServerEviction, Sums) needs most of its fields. Used on one executor; not
 /// thread-safe.
 struct ServerState {
   ServerState(Control opened, std::filesystem::path store, Party self,
               const ServerEnvironment& environment);
 
-  /// There is a volume.
+  /// There must be a volume.
   const VolumeParams& params() const { return control.volume()->params; }
-  /// Returns whether the same session is still open. To be asked again after every wait.
+  /// Returns whether the same session is still open. Ask again after every wait.
   bool goes_on(std::uint64_t epoch) const { return open && control.session().epoch == epoch; }
   /// Errors: need_open, fenced.
   Status check_session(std::uint64_t epoch) const;
-  /// Checks that this server has committed the client's tree version. Errors: wrong_volume (the
-  /// store was set back).
+  /// Checks that this server has committed all evictions before `tree_version`. Errors:
+  /// wrong_volume (the store was set back).
   Status check_evictions_until(std::uint64_t tree_version) const;
   Status check_tree_version(std::uint64_t tree_version) const;
-  /// Bounds the masked shares and relayed parts of other servers that no request here wants yet.
+  /// Returns a bound on the masked shares and relayed parts of other servers that no request here
+  /// wants yet.
   std::size_t most_under_way() const;
 
   Control control;
@@ -64,14 +65,14 @@ struct ServerState {
   std::unique_ptr<BucketStore> bucket_store;
   std::unique_ptr<GroupSync> sync;
   RootBuffer root_buffer;
-  std::set<BucketIndex> damaged;  // buckets of the present tree version with a damaged slot
+  std::set<BucketIndex> damaged;  // buckets of the current tree version with a damaged slot
 
   // The session.
-  bool open = false;                        // a session was opened since this process started
-  std::uint16_t opening = 0;                // of this session, by the client's count
+  bool open = false;                        // a session has been opened since this process started
+  std::uint16_t opening = 0;                // the number of this opening of the session
   std::size_t accesses = 0, evictions = 0;  // handlers under way
   Event handler_ended;
-  Event changed;  // of sums, of relayed parts, of the root buffer; or the session ends
+  Event changed;  // sums, relayed parts or the root buffer changed, or the session ended
 
   Rpc rpc;
 };

@@ -1,5 +1,5 @@
-// The server's store as a whole: opens `slots`, checks that it has what control.db lists, and opens
-// both again once they have been put right (store_care.h).
+// The server's store as a whole: opens `slots`, checks that it has what control.db lists, and
+// reopens both once they have been put right (store_care.h).
 #include <spdlog/spdlog.h>
 
 #include <cerrno>
@@ -14,16 +14,16 @@
 namespace s3oram {
 namespace {
 
-// Bytes beside the cache and the path of an eviction: the program, its readers, and messages.
+// Bytes besides the cache and the path of an eviction: the program, its readers, and messages.
 constexpr std::uint64_t kOwnMemory = 36 << 20;
 
 }  // namespace
 
 Status Server::open_bucket_versions(Shares shares) {
   state_.sync = nullptr;
-  state_.bucket_store = nullptr;  // that of an earlier volume
+  state_.bucket_store = nullptr;  // it may be that of an earlier volume
   state_.scheme = nullptr;
-  // (A ring that nobody has used makes room for another volume.)
+  // (A ring that no client has used makes room for another volume.)
   if (!state_.control.volume() || state_.control.volume()->params.is_ring()) return {};
   if (state_.control.volume()->server != state_.self)
     return fail(Errc::wrong_volume,
@@ -33,7 +33,7 @@ Status Server::open_bucket_versions(Shares shares) {
                 state_.self);
   const bool used = state_.control.session().epoch > 0;
   const bool may_be_lost = shares == Shares::may_be_lost || state_.control.shares_are_lost();
-  // Opening would create the file.
+  // Checked first, because opening would create the file.
   if (used && !may_be_lost && !state_.disk.exists(state_.directory / "slots")) {
     lack_shares("is missing");
     return {};
@@ -53,8 +53,8 @@ Status Server::open_bucket_versions(Shares shares) {
     lack_shares(missing);
     return {};
   }
-  // Shares that are being repaired come one by one: until most are there, another start finds them
-  // missing.
+  // Shares that are being repaired come one by one. Until most of them are there, another start
+  // would find them missing.
   S3O_TRY(state_.control.note_shares(!missing.empty()));
   S3O_TRY(make_slots_whole(state_.params(), *state_.bucket_store, opened));
   state_.transport.limit_messages(largest_message(state_.params()));
@@ -64,7 +64,7 @@ Status Server::open_bucket_versions(Shares shares) {
   warn_of_little_memory();
   eviction_.forget_reserved();
   if (auto room = eviction_.reserve_bucket_versions(state_.control.height()); !room)
-    spdlog::error("no room is kept for evictions: {}", room.error().message);
+    spdlog::error("cannot reserve disk space for evictions: {}", room.error().message);
   if (Status root =
           state_.root_buffer.open(*state_.bucket_store, state_.params().root_buffer_slots());
       !root) {
@@ -78,8 +78,8 @@ Status Server::open_bucket_versions(Shares shares) {
   return {};
 }
 
-/// A disk may be full later. But a limit of the process is a mistake that the operator can correct
-/// now, before the server is used.
+/// Checked now because the operator can correct a limit of the process before the server is used.
+/// (Whether the disk is full is checked later.)
 Status Server::check_file_size() const {
   const std::uint64_t needed =
       state_.bucket_store->bytes_of(state_.control.bucket_versions_needed(state_.control.height()));
@@ -96,8 +96,8 @@ void Server::warn_of_little_memory() const {
       kOwnMemory + state_.cache_bytes + slots * state_.params().slot_size();
   if (state_.memory < needed)
     spdlog::warn(
-        "this server may use {} of memory, and takes about {} during an eviction, {} of them its "
-        "cache: it may be killed; let it use more (MemoryMax of its unit)",
+        "this server may use {} of memory, and takes about {} during an eviction, of which {} are "
+        "its cache: it may be killed; let it use more (MemoryMax of its unit)",
         human_size(state_.memory), human_size(needed), human_size(state_.cache_bytes));
 }
 
@@ -112,7 +112,7 @@ void Server::lack_shares(const std::string& what) {
   lacks_shares_ = true;
 }
 
-/// What the server does when it falls ill.
+/// Ends everything when the server falls ill.
 void Server::end_all(const Error& ailment) {
   lacks_shares_ = false;
   state_.open = false;
@@ -137,9 +137,10 @@ Status Server::reopen() {
   state_.control.abandon();
   S3O_ASSIGN(auto control, open_control(state_.directory, state_.disk));
   if (!control.volume())
-    return fail(Errc::wrong_volume,
-                "server {}: its store holds no volume any more: put the newest copy of it back",
-                state_.self);
+    return fail(
+        Errc::wrong_volume,
+        "server {}: its store no longer holds a volume; put the newest copy of the store back",
+        state_.self);
   state_.control = std::move(control);
   state_.damaged.clear();
   eviction_.forget_early();

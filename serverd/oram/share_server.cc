@@ -1,4 +1,4 @@
-// A server's requests, sessions and volume; see server.h for the parts.
+// Handles a server's requests, sessions and volume; see server.h for the parts.
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -23,7 +23,7 @@ static_assert(BucketVersion::kTrailer == VolumeParams::kStoredOverhead);
 
 constexpr Duration kHangs = std::chrono::milliseconds(1500);
 
-constexpr std::uint64_t kBucketMemory = 32;  // for each bucket version in the table
+constexpr std::uint64_t kBucketMemory = 32;  // bytes for each bucket version in the table
 
 Status check(const VolumeDescription& volume, Party self) {
   S3O_TRY(check_params(volume.params));
@@ -69,7 +69,7 @@ Task<Status> Server::stop() {
   co_await care_.ended();
   if (!state_.bucket_store) co_return Status{};
   Status durable = co_await state_.sync->sync(state_.sync->begin());
-  // An earlier one that failed is reported at once, while this one is still under way.
+  // The failure of an earlier sync is reported immediately, while this sync is still under way.
   co_await state_.sync->ended();
   co_return durable;
 }
@@ -173,20 +173,20 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
     case MessageType::store_rows:
     case MessageType::fetch_rows:
     case MessageType::read_log:
-      break;  // of a ring
+      break;  // only the server of a ring handles these
   }
   co_return fail(Errc::bad_request, "unknown request {}", static_cast<int>(type));
 }
 
-// The client asks this to find out whether the server can do its part: a disk that hangs would
-// leave every other question without an answer.
+// The client sends this to find out whether the server can do its part: if the disk hangs, every
+// other request stays without an answer.
 Result<Bytes> Server::traffic() const {
   const auto busy =
       state_.bucket_store ? state_.bucket_store->busy_for() : DiskWatch::Clock::duration::zero();
   if (busy >= kHangs)
     return fail(Errc::failed,
-                "the disk of server {} hangs: it has not done what it was asked for {} s",
-                state_.self, std::chrono::duration_cast<std::chrono::seconds>(busy).count());
+                "the disk of server {} hangs: it has not completed a request for {} s", state_.self,
+                std::chrono::duration_cast<std::chrono::seconds>(busy).count());
   TrafficAnswer answer;
   const Party servers = state_.control.volume() ? state_.params().scheme.servers : Party{0};
   for (Party party = kClient; party <= servers; ++party) {
@@ -231,7 +231,8 @@ Result<bool> Server::takes(const VolumeDescription& volume, unsigned height) con
   return !same;
 }
 
-/// Opens the files of an existing volume. The disk may have failed just after the volume was made.
+/// Opens the files of an existing volume, unless they are open. The disk may have failed just after
+/// the volume was made.
 Result<Bytes> Server::opened(Shares shares) {
   if (care_.ailment() && (shares == Shares::must_be_there || !lacks_shares_))
     return fail(*care_.ailment());
@@ -239,7 +240,8 @@ Result<Bytes> Server::opened(Shares shares) {
   return done();
 }
 
-/// Checks that there is room for a new volume. An old one that was never opened makes room for it.
+/// Checks that there is room for a new volume. An old volume that was never opened makes room for
+/// it.
 Status Server::check_room(const VolumeParams& volume) const {
   const std::uint64_t needed = store_bytes(volume, volume.first_height);
   std::error_code none;
@@ -276,7 +278,7 @@ Result<Bytes> Server::create(const CreateRequest& request) {
 }
 
 // The session is not open here yet, so no request meets the missing shares. A server that has lost
-// only its shares keeps its place, and has them repaired too.
+// only its shares keeps its place; its shares are repaired too.
 Result<Bytes> Server::reenrol(const ReenrolRequest& request) {
   S3O_ASSIGN(const auto free, takes(request.volume, request.height));
   if (!free) return opened(Shares::may_be_lost);
@@ -327,7 +329,7 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
                      "server {} was used since (epoch {}) by another copy of this vault: use the "
                      "newest one",
                      state_.self, present.epoch);
-    // Refused before it ends the session of the newest copy. (A rebuild has no state to compare.)
+    // Refuse before this ends the session of the newest copy. (A rebuild has no state to compare.)
     if (request.tree_version < state_.control.tree_version() &&
         (request.tree_version > 0 || !request.root.empty()))
       co_return fail(
@@ -342,7 +344,7 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
     eviction_.forget_early();
   }
   if (!state_.open) {
-    // Requests of the earlier session must not end in the new one, which does not know them.
+    // Requests of the earlier session must not end in the new session, which does not know them.
     co_await end_session(Errc::fenced, "a new session began");
     if (state_.control.session() != request.next)
       co_return fail(Errc::fenced, "epoch {} is over", request.next.epoch);
@@ -369,8 +371,8 @@ void Server::forget_messages() {
   root_.forget_relayed();
 }
 
-// A request that began before this must not end after it: it belongs to another tree version, or
-// the client has long done without it.
+// A request that began before this one must not end after it, because it belongs to another tree
+// version, or the client has given up on it.
 Task<Result<Bytes>> Server::rejoin(const Payload& payload) {
   const auto request = decode<RejoinRequest>(payload.body());
   if (!request || !state_.control.volume() || !state_.params().is_mirror() ||
@@ -404,8 +406,8 @@ Task<Result<Bytes>> Server::rejoin(const Payload& payload) {
 }
 
 void Server::distrust_root(const OpenRequest& request) {
-  // Or the next tree version, which this server still has to install: that does not touch the root
-  // buffer.
+  // The client may be one tree version ahead, if this server still has to install it. That does not
+  // change the root buffer.
   if (request.tree_version - state_.control.tree_version() > 1 || !rule_holds(Rule::root_stamps))
     return;
   const unsigned every = state_.params().evict_every;

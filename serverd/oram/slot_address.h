@@ -1,5 +1,5 @@
-// Where a slot of the tree is: the client counts the root's stash among the root's slots, and a
-// server keeps it in buckets of its own.
+// Converts slot addresses: the client counts the root's stash among the root's slots, but a server
+// keeps it in buckets of its own.
 #pragma once
 
 #include "oramcore/protocol/messages.h"
@@ -7,7 +7,7 @@
 
 namespace s3oram {
 
-/// Returns the name that the client has for a slot of a bucket.
+/// Returns the client's address of a slot of a bucket.
 inline SlotAddress address_of(const VolumeParams& params, BucketIndex bucket, std::uint16_t slot) {
   if (bucket < kStashBucket) return {bucket, slot};
   const std::size_t in_stash = (bucket - kStashBucket) * params.bucket_size + slot;

@@ -1,4 +1,4 @@
-// Notices that a store is no longer the one that was opened, and opens it again.
+// Notices that a store is no longer the one that was opened, and reopens it.
 #include "serverd/oram/store_care.h"
 
 #include <spdlog/spdlog.h>
@@ -16,7 +16,7 @@ StoreCare::StoreCare(Executor executor, Party self, std::filesystem::path store,
 
 void StoreCare::fall_ill(const Error& ailment) {
   if (!ailment_ || ailment_->message != ailment.message)
-    spdlog::error("{}; until that is put right, everything is refused", ailment.message);
+    spdlog::error("{}; until that is put right, every request is refused", ailment.message);
   ailment_ = ailment;
   server_.stop(*ailment_);
 }
@@ -40,7 +40,8 @@ void StoreCare::look_after() {
 Task<void> StoreCare::recover() {
   co_await server_.quiet();
   if (Status again = server_.reopen(); !again) fall_ill(again.error());
-  if (!ailment_) spdlog::info("server {}: its store is whole again: it carries on", self_);
+  if (!ailment_)
+    spdlog::info("server {}: its store is whole again, and the server carries on", self_);
   recovering_ = false;
   ended_.notify_all();
 }

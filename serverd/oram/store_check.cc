@@ -1,5 +1,5 @@
-// Compares some of the buckets in `slots` with what control.db says of them, and notices whether a
-// store's files are being changed.
+// Compares some of the buckets in `slots` with what control.db says about them, and notices whether
+// a store's files are being changed.
 #include "serverd/oram/store_check.h"
 
 #include <fmt/format.h>
@@ -14,12 +14,12 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kSampled = 64;     // buckets, beside those of the last eviction
+constexpr std::size_t kSampled = 64;     // buckets, besides those of the last eviction
 constexpr std::size_t kFewSlots = 4;     // with fewer slots the file cannot be judged
-constexpr unsigned kSlotsOfABucket = 4;  // looked at where there are few buckets
+constexpr unsigned kSlotsOfABucket = 4;  // checked if there are few buckets
 
-/// Whether most of these bucket versions are foreign, judged by their first slots or, if there are
-/// few versions, by several slots of each.
+/// Returns whether most of these bucket versions are foreign, judged by their first slots or, if
+/// there are few versions, by several slots of each.
 bool most_are_foreign(const VolumeDescription& volume, BucketStore& store,
                       const std::vector<BucketVersionRef>& bucket_versions) {
   std::vector<Bytes> others;
@@ -36,12 +36,12 @@ bool most_are_foreign(const VolumeDescription& volume, BucketStore& store,
   return looked_at >= kFewSlots && 2 * foreign > looked_at;
 }
 
-/// The buckets that were written last: they reveal an older copy of the file.
+/// Returns the buckets that were written last, because these reveal an older copy of the file.
 std::set<BucketIndex> newest_buckets(const Control& control) {
   const auto& recorded = control.newest_buckets();
   std::set<BucketIndex> newest(recorded.begin(), recorded.end());
   if (!newest.empty() || control.tree_version() == 0) return newest;
-  // A version of the program installed them that did not write down which they are.
+  // The program that installed them did not record which buckets they are.
   for (const BucketIndex bucket :
        path_buckets(control.volume()->params, control.tree_version() - 1, control.height())) {
     newest.insert(bucket);
@@ -51,11 +51,11 @@ std::set<BucketIndex> newest_buckets(const Control& control) {
   return newest;
 }
 
-/// Where the last slot ends that must be in the file.
+/// Returns where the last slot that must be in the file ends.
 std::uint64_t end_of_slots(const VolumeParams& params, const BucketVersions& layout,
                            const BucketStore& store) {
-  // Where nothing can be reserved, the file of an older version of the program may end before the
-  // root's last slot. (Rings are younger.)
+  // Where room cannot be reserved, a file from an older version of the program may end before the
+  // root's last slot. (Rings did not exist then.)
   const bool may_be_short = layout.empty() && !params.is_ring();
   std::uint64_t end = may_be_short ? 1 : store.end_of(kRootBuffer, params.newest_slots());
   for (const auto& [bucket, ref] : layout)
@@ -74,13 +74,13 @@ Result<std::string> missing_slots(const Control& control, BucketStore& store, Fi
   if (size < end)
     return size == 0 && layout.empty()
                ? std::string("is empty")
-               : fmt::format("has {}, and the root and {} buckets take {}", human_size(size),
+               : fmt::format("has {}, but the root and {} buckets need {}", human_size(size),
                              layout.size(), human_size(end));
   const std::set<BucketIndex> newest = newest_buckets(control);
   std::vector<BucketVersionRef> last, sample;
   const std::size_t every = layout.size() / kSampled + 1;
   for (std::size_t i = 0; i < layout.size(); ++i) {
-    if (control.missing().contains(layout[i].first)) continue;  // it is still to come
+    if (control.missing().contains(layout[i].first)) continue;  // its content is still to come
     if (newest.contains(layout[i].first)) last.push_back(layout[i].second);
     if (i % every == 0) sample.push_back(layout[i].second);
   }
@@ -127,7 +127,7 @@ Result<Control> open_control(const std::filesystem::path& store, Disk& disk) {
   const auto slots = std::filesystem::file_size(store / "slots", error);
   if (!control->volume() && !error && slots > 0)
     return fail(Errc::damaged_vault,
-                "store {}: has shares (slots), but control.db does not say of which volume: {}",
+                "store {} has shares (slots), but control.db does not say of which volume; {}",
                 store.string(), kAdvice);
   return control;
 }

@@ -95,7 +95,7 @@ Status Control::check_sums() {
   if (!volume_) return {};
   const Status kept = tables_.change("sums", sums_, [] { return Status{}; });
   if (!kept && kept.error().code != Errc::disk_full) return fail(kept.error());
-  return {};  // on a full disk the next change stores them
+  return {};  // on a full disk, the next change stores the sums
 }
 
 Status Control::load_again() {
@@ -126,22 +126,23 @@ Status Control::reenrol(const ReenrolRequest& part) {
 }
 
 Status Control::rejoin(const ReenrolRequest& part) {
-  if (part.from == 0) taken_up_ = {};  // an attempt before this one may have been cut short
+  if (part.from == 0) taken_up_ = {};  // an earlier attempt may have been cut short
   S3O_ASSIGN(const auto complete, taken_up_.gather(part));
   if (!complete) return {};
   return take_up(part, Content::by_stamps);
 }
 
 Control::Numbered Control::number_taken_up(Content content) const {
-  std::map<BucketIndex, BucketVersionNumber> numbers;  // of the first buckets with their content
+  std::map<BucketIndex, BucketVersionNumber> numbers;  // by first bucket of the version
   std::set<BucketVersionNumber> taken, incomplete;
   for (const BucketIndex bucket : missing_) incomplete.insert(tree_.at(bucket).bucket_version);
   for (const BucketShape& each : taken_up_.buckets())
     if (const auto number = tree_.find(each);
         number && content == Content::by_stamps && each.first == each.bucket)
       if (taken.insert(*number).second) numbers[each.bucket] = *number;
-  // What is on the disk there bears the stamp of an eviction that wrote other buckets, too: in the
-  // place of one of those it would be taken for it.
+  // Avoid the numbers of versions that another eviction wrote: their places on the disk bear its
+  // stamp, so in the place of another bucket of that eviction their content would pass for that
+  // bucket's.
   std::set<BucketVersionNumber> avoided = taken;
   for (const auto& [bucket, ref] : prepared_version_.versions) avoided.insert(ref.bucket_version);
   for (const auto& [bucket, ref] : former_) avoided.insert(ref.bucket_version);
@@ -231,7 +232,7 @@ Result<BucketVersionRef> Control::bucket(BucketIndex bucket, std::uint64_t tree_
     }
     return tree_.possible(bucket) ? tree_.at(bucket) : BucketVersionRef{};
   }
-  return fail(Errc::former_view, "tree version {} is not held; the present one is {}", tree_version,
+  return fail(Errc::former_view, "tree version {} is not held; the current one is {}", tree_version,
               tree_version_);
 }
 
@@ -289,7 +290,7 @@ Status Control::commit() {
   tree_.set_height(next_height);
   for (const auto& [bucket, ref] : changes) {
     numbers_.use(ref.bucket_version);
-    former_.emplace(bucket, tree_.at(bucket));  // keeps its use until released
+    former_.emplace(bucket, tree_.at(bucket));  // its number stays in use until release()
     tree_.at(bucket) = ref;
   }
   for (const auto& version : prepared_version_.versions)
@@ -316,8 +317,8 @@ Status Control::discard() {
   return {};
 }
 
-// A ring has one server, so that nothing is to be taken back; slots of format 2 have no stamps by
-// which an overwritten version would show.
+// A ring has only one server, so no commit is ever taken back. Slots of format 2 have no stamps, so
+// an overwritten version could not be noticed.
 Status Control::put_former(const BucketVersions& changes) {
   S3O_TRY(tables_.drop_former());
   if (volume_->params.is_ring() || !has_stamps()) return {};
@@ -334,7 +335,7 @@ Result<std::optional<OtherVersion>> Control::load_former(const EvictionId& id) {
   OtherVersion former{row->height, {}};
   S3O_ASSIGN(former.versions, load_versions("former_buckets"));
   if (row->sum == sum_of_prepared(id, former.height, former.versions)) return std::optional(former);
-  return fail(Errc::damaged_vault, "store {}: the tree version before is not as it was written",
+  return fail(Errc::damaged_vault, "store {}: the previous tree version is not as it was written",
               tables_.database().path());
 }
 
@@ -350,7 +351,7 @@ Result<bool> Control::revert(const EvictionId& id) {
   S3O_ASSIGN(auto former, load_former(id));  // counts its versions as used
   if (!former) return false;
   BucketVersions& versions = former->versions;
-  if (former->height < height())  // the leaves of the level that was added
+  if (former->height < height())  // the leaves of the added level become empty
     for (BucketIndex leaf = BucketIndex{1} << height(); leaf < BucketIndex{2} << height(); ++leaf)
       versions.emplace_back(leaf, BucketVersionRef{});
   ControlSums sums{

@@ -9,7 +9,8 @@
 namespace s3oram {
 namespace {
 
-/// The seeds of the checksums, so that a row of one table cannot pass for a row of another.
+/// The seeds of the checksums. They differ, so that a row of one table cannot pass for a row of
+/// another.
 enum class Table : std::uint64_t { volume = 1, buckets, prepared, prepared_buckets, attempts };
 
 template <class... Columns>
@@ -48,7 +49,8 @@ std::uint64_t sum_of_prepared(const EvictionId& id, unsigned next_height,
 std::uint64_t sum_of_attempt(const EvictionId& id) { return sum_of(Table::attempts, id); }
 
 Status make_sums_table(Database& database) {
-  // Buckets change only together with the volume's row, and prepared ones with that of `prepared`.
+  // Rows of `buckets` change only together with the volume's row, and those of `prepared_buckets`
+  // with that of `prepared`.
   return database.execute(
       "CREATE TABLE IF NOT EXISTS sums (one INTEGER PRIMARY KEY CHECK (one = 1),"
       " volume INTEGER NOT NULL, buckets INTEGER NOT NULL, prepared INTEGER NOT NULL,"

@@ -1,4 +1,5 @@
-// Adds up the masked shares of several servers, and sends this server's own ones once.
+// Adds up the masked shares of several servers, and sends each of this server's own masked shares
+// only once.
 #include "serverd/oram/sums.h"
 
 #include <algorithm>
@@ -9,7 +10,8 @@
 
 namespace s3oram {
 
-// Two masked shares under one mask would reveal their difference, if a slot was healed in between.
+// If a slot was healed in between, two masked shares under the same mask would reveal the
+// difference of their contents.
 std::optional<Result<Bytes>> Sums::begin(std::uint64_t request_id) {
   const auto [masked_share, first] = sent_.try_emplace(request_id, false);
   if (!rule_holds(Rule::computed_once)) return {};
@@ -65,13 +67,14 @@ Task<Result<Bytes>> Sums::receive(Party from, Payload& payload) {
   if (from > state_.params().scheme.servers ||
       request->masked_share.size() != state_.params().slot_size())
     co_return malformed();
-  if (request->request_id < oldest_) co_return done();  // no request waits for it any more
+  if (request->request_id < oldest_) co_return done();  // no request waits for this sum now
   const auto of_sender = std::ranges::count_if(
       sums_, [from](const auto& sum) { return sum.second.masked_shares.contains(from); });
   if (!sums_.contains(request->request_id) &&
       static_cast<std::size_t>(of_sender) >=
           state_.most_under_way() / (state_.params().scheme.servers - 1u))
-    co_return fail(Errc::bad_request, "too many addends of server {} for unknown tickets", from);
+    co_return fail(Errc::bad_request, "too many masked shares of server {} for unknown request ids",
+                   from);
   sums_[request->request_id].masked_shares.try_emplace(from, std::move(payload));
   state_.changed.notify_all();
   co_return done();

@@ -1,4 +1,4 @@
-// Sums to which several servers contribute: the answers of retrievals, and healed shares.
+// Sums to which several servers contribute: the answers to retrievals, and healed shares.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +14,30 @@ class Sums {
  public:
   explicit Sums(ServerState& state) : state_(state) {}
 
-  // This server's share of another one's sum.
+  // This server's share of a sum that another server adds up.
 
-  /// Begins to send a masked share, which may be sent only once. Returns nothing if it may be sent
-  /// now, and otherwise the answer.
+  /// Begins to send a masked share, which may be sent only once. Returns std::nullopt if it may be
+  /// sent now, and the answer to the request if not.
   std::optional<Result<Bytes>> begin(std::uint64_t request_id);
   Task<Status> send(Party to, std::uint64_t epoch, std::uint64_t request_id, Bytes masked_share);
-  /// Records that it has arrived, and returns the answer.
+  /// Records that the masked share has arrived, and returns the answer to the request.
   Bytes end(std::uint64_t request_id);
 
-  // This server's own sums.
+  // Sums that this server adds up.
 
   Task<Result<Bytes>> receive(Party from, Payload& request);
-  /// Waits for the masked shares of `count` of these servers for the request id, of those that come
-  /// first, without this server's own, and adds them to `sum`.
+  /// Waits for the first masked shares for the request id from `count` of the servers `from`, other
+  /// than this one, and adds them to `sum`.
   Task<Status> add_up(std::uint64_t epoch, std::uint64_t request_id, Bytes from, std::size_t count,
                       MutableByteSpan sum);
   Task<Result<Bytes>> withdraw(WithdrawRequest request, Payload&);
-  /// Refuses to add this sum up again.
+  /// Makes further attempts to add up this sum fail.
   void spend(std::uint64_t request_id);
   /// Notes that the sum has mended a slot.
   void mended(std::uint64_t request_id);
   bool has_mended(std::uint64_t request_id) const;
 
-  /// Forgets all sums before the oldest one that the client still asks for.
+  /// Forgets all sums before `oldest`, the oldest one that the client still asks for.
   void forget_before(std::uint64_t oldest);
   void forget_all();
 
@@ -51,7 +51,7 @@ class Sums {
   ServerState& state_;
   std::map<std::uint64_t, Sum> sums_;  // by request id
   std::uint64_t oldest_ = 0;
-  std::map<std::uint64_t, bool> sent_;  // by request id: begun here; whether it arrived
+  std::map<std::uint64_t, bool> sent_;  // by request id: begun here; whether it has arrived
 };
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// Gathers the parts of a tree version.
+// Gathers the parts of a tree version that a server takes up.
 #include "serverd/oram/taken_up.h"
 
 #include <algorithm>
@@ -21,10 +21,10 @@ Status TakenUp::add(const ReenrolRequest& part) {
   const unsigned height = part.height;
   if (height < 1 || height > kMaxHeight)
     return fail(Errc::bad_request, "there is no tree of height {}", height);
-  if (part.from > buckets_.size())  // the parts before it came before a restart
-    return fail(Errc::need_open, "{} buckets are known, and not {}", buckets_.size(), part.from);
+  if (part.from > buckets_.size())  // earlier parts came before a restart
+    return fail(Errc::need_open, "{} buckets are known, not {}", buckets_.size(), part.from);
   if (part.from < buckets_.size())
-    return fail(Errc::bad_request, "{} buckets are known already", buckets_.size());
+    return fail(Errc::bad_request, "{} buckets are already known", buckets_.size());
   const VolumeParams& params = part.volume.params;
   for (const BucketShape& each : part.buckets) {
     const bool in_tree = each.bucket > kRoot && each.bucket <= bucket_count(height);

@@ -1,4 +1,4 @@
-// The parts received so far of a tree version that a server is to take up (ReenrolRequest).
+// The parts received so far of a tree version that a server will take up (ReenrolRequest).
 #pragma once
 
 #include <vector>
@@ -7,13 +7,13 @@
 
 namespace s3oram {
 
-/// One thread at a time.
+/// Used by one thread at a time.
 class TakenUp {
  public:
-  /// Adds a part. One of another session or tree version starts over; one that was told already
-  /// changes nothing; an impossible one discards those before it. Returns whether it was the last.
-  /// Errors: bad_request (such a tree has no such buckets, or they were told already), need_open
-  /// (the parts before it came before a restart).
+  /// Adds a part. A part of another session or tree version starts over, one that was given already
+  /// changes nothing, and an impossible one discards the earlier parts. Returns whether `part` was
+  /// the last one. Errors: bad_request (such a tree has no such buckets, or they were given
+  /// already), need_open (earlier parts came before a restart).
   Result<bool> gather(const ReenrolRequest& part);
   const std::vector<BucketShape>& buckets() const { return buckets_; }
 

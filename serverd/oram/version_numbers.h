@@ -1,5 +1,5 @@
-// Which numbers of bucket versions are in use: a place in the store belongs to one number, and may
-// be written again once nothing refers to it.
+// Keeps track of which numbers of bucket versions are in use. Each number has a place in the store,
+// which may be overwritten once nothing refers to the number.
 #pragma once
 
 #include <set>
@@ -10,18 +10,18 @@
 
 namespace s3oram {
 
-/// One thread at a time.
+/// Used by one thread at a time.
 class VersionNumbers {
  public:
-  /// Reserves a number that nothing uses, until it is given back. A prepared eviction that refers
-  /// to it by then keeps it.
+  /// Reserves an unused number until it is given back. A prepared eviction that refers to it by
+  /// then keeps it in use.
   BucketVersionNumber allocate() {
     if (users_.empty()) users_.resize(1, 0);
     const BucketVersionNumber number =
         free_.empty() ? static_cast<BucketVersionNumber>(users_.size()) : *free_.begin();
     return use(number);
   }
-  /// Counts one more use of the number, and returns it; 0 is none.
+  /// Counts one more use of the number, and returns it. 0 is no number, and is not counted.
   BucketVersionNumber use(BucketVersionNumber number) {
     if (number == 0) return number;
     if (number >= users_.size()) users_.resize(number + 1, 0);
@@ -35,8 +35,8 @@ class VersionNumbers {
     free_.insert(number);
     freed_.push_back(number);
   }
-  /// To be called when everything that is loaded has been counted: the numbers below the highest
-  /// that nothing uses are free.
+  /// Call it once everything that was loaded has been counted. Frees the unused numbers below the
+  /// highest one.
   void find_free() {
     for (BucketVersionNumber number = 1; number < users_.size(); ++number)
       if (users_[number] == 0) free_.insert(number);
@@ -45,7 +45,7 @@ class VersionNumbers {
   std::vector<BucketVersionNumber> take_freed() { return std::exchange(freed_, {}); }
 
  private:
-  std::vector<std::uint32_t> users_;  // of each number
+  std::vector<std::uint32_t> users_;  // how many users each number has
   std::set<BucketVersionNumber> free_;
   std::vector<BucketVersionNumber> freed_;
 };

@@ -1,4 +1,4 @@
-// The file of asked points.
+// Reads and writes the records of the file `asked`.
 #include "serverd/ring/asked_file.h"
 
 #define XXH_INLINE_ALL
@@ -122,7 +122,7 @@ Status AskedFile::add_all(BucketVersionNumber version, VersionStamp stamp) {
 
 // ---- the file
 
-// A later sync that succeeds does not bring back what an earlier one has lost. So after a failure
+// A later sync that succeeds does not bring back what an earlier sync has lost. So after a failure,
 // everything that the failed sync should have covered is written again.
 Status AskedFile::sync() {
   std::set<BucketVersionNumber> covered;

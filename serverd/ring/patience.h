@@ -1,4 +1,4 @@
-// Tells trouble of the disk that passes from places on it that stay unreadable.
+// Distinguishes disk trouble that passes from places on the disk that stay unreadable.
 #pragma once
 
 #include <chrono>
@@ -10,15 +10,15 @@
 
 namespace s3oram::ring {
 
-/// A bus that is reset, a path that fails over and a file server that is restarted bring read
-/// errors for a while: what lies there is sound, and must not be given up. A sector that has gone
-/// bad stays so, and must not stop a volume for ever. So what cannot be read counts as lost only
-/// once all attempts have failed for kPatience. Thread-safe.
+/// A bus reset, a path failover or the restart of a file server causes read errors for a while: the
+/// data is sound, and must not be given up. A bad sector stays bad, and must not stop a volume
+/// forever. So data that cannot be read counts as lost only once all attempts have failed for
+/// kPatience. Thread-safe.
 class Patience {
  public:
   /// An iSCSI session may take 120 s to come back.
   static constexpr Duration kPatience = std::chrono::minutes(3);
-  /// The client tries again every second. After a longer pause the trouble is another one.
+  /// The client retries every second. After a longer pause, a failure counts as new trouble.
   static constexpr Duration kPause = std::chrono::seconds(30);
 
   explicit Patience(Clock& clock) : clock_(clock) {}
@@ -33,7 +33,7 @@ class Patience {
     failures.last = now;
     return now - failures.first < kPatience;
   }
-  /// The place was read.
+  /// Records that the place was read.
   void end(std::uint64_t place) {
     std::lock_guard lock(mutex_);
     failures_.erase(place);

@@ -8,7 +8,7 @@
 namespace s3oram::ring {
 namespace {
 
-/// Far more than there ever are: the number after each one can be counted.
+/// Far more turns than there will ever be, so that adding 1 to a turn cannot overflow.
 constexpr Turn kMostTurns = Turn{1} << 63;
 
 }  // namespace
@@ -25,7 +25,7 @@ Task<Result<Bytes>> RingAccesses::retrieve(RetrieveRequest request) {
     }
     refs.push_back(*ref);
   }
-  // Written down before anything is answered: durable with the turn's own write at the latest.
+  // Recorded before anything is answered, and durable with the turn's own write at the latest.
   for (std::size_t i = 0; i < refs.size() && status; ++i)
     status =
         store_.asked().add(refs[i].bucket_version, request.asks[i].stamp, request.asks[i].point);
@@ -48,7 +48,8 @@ Task<Result<Bytes>> RingAccesses::retrieve(RetrieveRequest request) {
   co_return encode(answer);
 }
 
-/// Errors: corrupt (rows of the bucket are lost).
+/// Returns the bucket's value at the requested point. Errors: corrupt (rows of the bucket are
+/// lost).
 Task<Result<Bytes>> RingAccesses::value_at(BucketVersionRef ref, Ask ask) {
   co_return co_await offload(state_.readers, [this, ref, ask]() -> Result<Bytes> {
     S3O_ASSIGN(const auto version, store_.rows().read(ref, level_of(ask.bucket)));
@@ -65,8 +66,8 @@ Result<std::uint64_t> RingAccesses::logged(std::uint32_t slot) {
   if (const auto known = logged_.find(slot); known != logged_.end()) return known->second;
   const auto found = state_.bucket_store->read_slot(kRootBuffer, slot);
   if (!found && found.error().code == Errc::damaged_vault) return fail(found.error());
-  // A slot that cannot be read is written over: only an earlier session can have written to it, and
-  // what comes late from that one is refused.
+  // A slot that cannot be read may be overwritten: only an earlier session can have written it, and
+  // late requests of that session are refused.
   return logged_[slot] = found && *found ? (*found)->stamp : 0;
 }
 
@@ -111,7 +112,7 @@ Task<Result<Bytes>> RingAccesses::read_log(ReadLogRequest request) {
   co_return encode(answer);
 }
 
-/// Reads all of them before it fails: patience with each begins now.
+/// Reads all slots before it fails, so that patience with each of them begins now.
 Result<std::vector<RingAccesses::LogSlot>> RingAccesses::log_slots(std::uint32_t first,
                                                                    std::uint32_t count) {
   std::vector<LogSlot> slots;
@@ -125,7 +126,7 @@ Result<std::vector<RingAccesses::LogSlot>> RingAccesses::log_slots(std::uint32_t
       status = fail(Errc::failed, "slot {} of the log cannot be read from the disk", slot);
     LogSlot& taken = slots.emplace_back();
     if (found) taken.content = std::move(*found);
-    // (Of no stamp in particular, what was never written counts as foreign.)
+    // (If no stamp is given, a slot that was never written counts as foreign.)
     taken.is_lost = !taken.content && !state_.bucket_store->is_foreign(kRootBuffer, slot, {}, {});
   }
   S3O_TRY(status);

@@ -1,5 +1,4 @@
-// Accesses at a ring's server: buckets at points, and the log of the newest
-// writes.
+// Accesses at a ring's server: values of buckets at points, and the log of the newest writes.
 #pragma once
 
 #include <map>
@@ -12,8 +11,8 @@
 
 namespace s3oram::ring {
 
-/// One executor; not thread-safe. Each request is of the open session, while
-/// the store is open.
+/// Used on one executor; not thread-safe. Each request belongs to the open session, and the store
+/// is open.
 class RingAccesses {
  public:
   RingAccesses(ServerState& state, RingStore& store, RingRecord& record)
@@ -23,7 +22,7 @@ class RingAccesses {
   Task<Result<Bytes>> write_log(WriteLogRequest request);
   Task<Result<Bytes>> read_log(ReadLogRequest request);
   Task<Result<Bytes>> layout(LayoutRequest request);
-  /// Another volume begins, or the store is opened again.
+  /// Called when another volume begins, or the store is reopened.
   void forget() { logged_.clear(); }
 
  private:
@@ -32,16 +31,16 @@ class RingAccesses {
     bool is_lost = false;  // it was written, and is damaged or cannot be read
   };
   Task<Result<Bytes>> value_at(BucketVersionRef ref, Ask ask);
-  /// The access whose block is in the log's slot; 0 if none is, or the slot
+  /// Returns the access whose block is in this slot of the log; 0 if there is none, or the slot
   /// cannot be read.
   Result<std::uint64_t> logged(std::uint32_t slot);
-  /// Errors: failed (some cannot be read, which may pass).
+  /// Reads slots of the log. Errors: failed (some slots cannot be read, which may pass).
   Result<std::vector<LogSlot>> log_slots(std::uint32_t first, std::uint32_t count);
 
   ServerState& state_;
   RingStore& store_;
   RingRecord& record_;
-  Patience patience_;                              // with slots of the log
+  Patience patience_;                              // about slots of the log
   std::map<std::uint32_t, std::uint64_t> logged_;  // accesses by log slot, as far as known
 };
 

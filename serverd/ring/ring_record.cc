@@ -1,4 +1,4 @@
-// Entries of a ring's record.
+// Makes the entries of a ring's record.
 #include "serverd/ring/ring_record.h"
 
 #include "oramcore/oram/geometry.h"

@@ -1,6 +1,5 @@
-// What a ring's server writes into its record (--record). All of it is what the
-// server knows anyway: which points and rows a request is about stands in the
-// request.
+// Writes the record of a ring's server (--record). It contains only what the server already knows,
+// because each request says which points and rows it is about.
 #pragma once
 
 #include <vector>
@@ -19,10 +18,10 @@ class RingRecord {
   explicit RingRecord(AccessLog* log) : log_(log) {}
 
   void retrieval(const RetrieveRequest& request);
-  /// A rewrite makes new versions of these buckets, of `bucket_size` rows.
+  /// Records that a rewrite makes new versions of these buckets, of `bucket_size` rows each.
   void rewrite(const std::vector<BucketIndex>& buckets, unsigned bucket_size);
   void rows(Cause cause, Operation operation, const RecordedSlots& rows);
-  /// Slots of the log, which counts as the bucket at the root.
+  /// Records slots of the log, which counts as the bucket at the root.
   void log(Cause cause, Operation operation, std::uint32_t first, std::uint32_t count);
 
  private:

@@ -1,4 +1,4 @@
-// Carries out what makes, commits and gives up bucket versions.
+// Carries out the requests that make, commit and give up bucket versions.
 #include "serverd/ring/ring_rewrites.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ Task<Result<Bytes>> RingRewrites::fetch_rows(FetchRowsRequest request) {
       request.first + request.count > static_cast<int>(store_.params().bucket_size))
     co_return malformed();
   S3O_CO_ASSIGN(const BucketVersionRef ref, store_.pin(request.bucket, request.stamp));
-  // (Parts of rows are what a client reads that has lost its state.)
+  // (Only a client that has lost its state reads parts of rows.)
   record_.rows(request.width == 0 ? RingRecord::Cause::eviction : RingRecord::Cause::upkeep,
                RingRecord::Operation::read, {request.bucket, request.first, request.count});
   auto version = co_await offload(state_.readers, [this, ref, level = level_of(request.bucket)] {
@@ -53,8 +53,9 @@ std::size_t RingRewrites::incomplete() const {
   return count;
 }
 
-/// The version that these rows belong to, made if they are its first. Errors: bad_request (there is
-/// no such bucket), failed (too much is under way, or the attempt was discarded).
+/// Returns the version that these rows belong to. Creates it if they are its first rows. Errors:
+/// bad_request (there is no such bucket), failed (too much is under way, or the attempt was
+/// discarded).
 Result<RingRewrites::NewVersion*> RingRewrites::new_version(const EvictionId& id,
                                                             BucketIndex bucket) {
   const std::uint64_t next = state_.control.tree_version();
@@ -94,7 +95,7 @@ Task<Result<Bytes>> RingRewrites::store_rows(StoreRowsRequest request) {
       request.first + count > store_.params().bucket_size)
     co_return malformed();
   S3O_CO_ASSIGN(NewVersion* const version, new_version(request.id, request.bucket));
-  if (!version->content) co_return done();  // it came twice
+  if (!version->content) co_return done();  // the rows came twice
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t row = request.first + i;
     if (version->has[row]) continue;
@@ -104,7 +105,7 @@ Task<Result<Bytes>> RingRewrites::store_rows(StoreRowsRequest request) {
   }
   if (version->missing > 0) co_return done();
   auto content = std::move(version->content);
-  // A discard waits for no write: the number stays taken until this one has ended.
+  // A discard does not wait for writes, so the number stays in use until this write has ended.
   const BucketVersionNumber number = state_.control.numbers().use(version->number);
   const Status written = co_await offload(state_.background, [&] {
     return store_.rows().write(number, std::move(content), stamp_of(request.id.attempt),
@@ -131,7 +132,8 @@ void RingRewrites::drop_all() {
   while (!stored_.empty()) drop(stored_.begin()->first);
 }
 
-/// Drops attempts at rewrites that are committed by now, because nobody will discard them any more.
+/// Drops attempts at rewrites that are committed by now, because the client will no longer discard
+/// them.
 void RingRewrites::drop_committed() {
   while (!stored_.empty() && stored_.begin()->first.eviction < state_.control.tree_version())
     drop(stored_.begin()->first);
@@ -188,7 +190,7 @@ Task<Result<Bytes>> RingRewrites::commit(CommitRequest request) {
 
 Task<Result<Bytes>> RingRewrites::discard(DiscardRequest request) {
   drop(request.id);
-  // Rows of it, or its Prepare, may still be on the way.
+  // Rows of the attempt, or its Prepare, may still be on the way.
   if (!is_discarded(request.id)) discarded_.push_back(request.id);
   if (discarded_.size() > kDiscarded) discarded_.pop_front();
   if (state_.control.prepared() == request.id) S3O_CO_TRY(state_.control.discard());

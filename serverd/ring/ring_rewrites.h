@@ -1,5 +1,5 @@
-// Bucket versions at a ring's server: fetching their rows, storing new ones,
-// and the rules of prepare, commit, discard and release (docs/durability.md).
+// Bucket versions at a ring's server: fetching their rows, storing new versions, and the rules of
+// prepare, commit, discard and release (docs/durability.md).
 #pragma once
 
 #include <deque>
@@ -12,8 +12,8 @@
 
 namespace s3oram::ring {
 
-/// One executor; not thread-safe. Each request is of the open session, while
-/// the store is open.
+/// Used on one executor; not thread-safe. Each request belongs to the open session, and the store
+/// is open.
 class RingRewrites {
  public:
   RingRewrites(ServerState& state, RingStore& store, RingRecord& record)
@@ -28,15 +28,14 @@ class RingRewrites {
   Task<Result<Bytes>> release(ReleaseRequest request);
   Task<Result<Bytes>> reserve(ReserveRequest request);
 
-  /// Drops what was stored for attempts that are not prepared: another session
-  /// begins.
+  /// Drops what was stored for attempts that are not prepared. Called when another session begins.
   void drop_all();
-  /// The store is opened again, and its numbers with it.
+  /// Called when the store is reopened, and its version numbers with it.
   void forget() { stored_.clear(); }
 
  private:
-  /// A new version of a bucket while its rows arrive. Once they are all there
-  /// and written, `content` is gone.
+  /// A new version of a bucket while its rows arrive. Once all rows have arrived and are written,
+  /// `content` is gone.
   struct NewVersion {
     BucketVersionNumber number = 0;
     std::shared_ptr<BucketVersion> content;
@@ -46,7 +45,7 @@ class RingRewrites {
   };
   /// What was stored for an attempt that is not prepared yet.
   struct Stored {
-    std::uint64_t begun = 0;  // GroupSync::begin(), before the first write
+    std::uint64_t begun = 0;  // what GroupSync::begin() returned before the first write
     std::map<BucketIndex, NewVersion> versions;
   };
   Result<NewVersion*> new_version(const EvictionId& id, BucketIndex bucket);
@@ -55,17 +54,17 @@ class RingRewrites {
   bool is_discarded(const EvictionId& id) const;
   std::size_t incomplete() const;
 
-  // A client has so many attempts and unfinished versions under way at most;
-  // another one would fill the memory.
+  // Bounds the attempts and unfinished versions that a client has under way, because each takes
+  // memory.
   static constexpr std::size_t kMostAttempts = 4, kMostIncomplete = 8;
-  /// Of so many attempts that were discarded, rows that come late are refused.
+  /// How many discarded attempts are remembered, so that their late rows are refused.
   static constexpr std::size_t kDiscarded = 64;
 
   ServerState& state_;
   RingStore& store_;
   RingRecord& record_;
   std::map<EvictionId, Stored> stored_;
-  std::deque<EvictionId> discarded_;  // the last ones
+  std::deque<EvictionId> discarded_;  // the latest ones
 };
 
 }  // namespace s3oram::ring

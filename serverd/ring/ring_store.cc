@@ -1,4 +1,4 @@
-// The files of a ring's store: opens them, and checks that `slots` has what control.db lists.
+// Opens the files of a ring's store, and checks that `slots` has what control.db lists.
 #include "serverd/ring/ring_store.h"
 
 #include <spdlog/spdlog.h>
@@ -35,12 +35,12 @@ Status RingStore::try_open() {
   const VolumeDescription& volume = *state_.control.volume();
   const bool used = is_used();
   const auto lacks = [this](std::string_view what) {
-    return fail(Errc::wrong_volume,
-                "server {} lacks its buckets: {} {}; there is no other copy: bring the newest file "
-                "back",
-                state_.self, (state_.directory / kSlots).string(), what);
+    return fail(
+        Errc::wrong_volume,
+        "server {} lacks its buckets: {} {}; there is no other copy; bring the newest file back",
+        state_.self, (state_.directory / kSlots).string(), what);
   };
-  // Opening would create the file.
+  // Checked first, because opening would create the file.
   if (used && !state_.disk.exists(state_.directory / kSlots)) return lacks("is missing");
   params_.emplace(volume.params);
   S3O_ASSIGN(auto file, state_.disk.open(state_.directory / kSlots));
@@ -57,14 +57,15 @@ Status RingStore::try_open() {
   S3O_TRY(open_asked());
   rows_ = std::make_unique<VersionRows>(*state_.bucket_store, state_.clock, params_->bucket_size,
                                         params_->row_size);
-  // So that no turn is in the log that `asked` does not know: it would count as never asked.
+  // `asked` is synced first, so that it knows every turn in the log: the requests of an unknown
+  // turn would count as never made.
   state_.sync =
       std::make_unique<GroupSync>(state_.executor, state_.pool, *state_.bucket_store,
                                   &state_.metrics.sync_seconds, [this] { return asked_->sync(); });
   state_.transport.limit_messages(largest_message(*params_));
   if (Status room = reserve(state_.control.height()); !room)
-    spdlog::error("no room is kept for evictions: {}", room.error().message);
-  // An earlier process may have ended before it synced what it wrote.
+    spdlog::error("cannot reserve disk space for evictions: {}", room.error().message);
+  // An earlier process may have ended before it synced its writes.
   S3O_TRY(asked_->sync());
   S3O_TRY(state_.bucket_store->sync());
   return {};
@@ -72,7 +73,7 @@ Status RingStore::try_open() {
 
 Status RingStore::open_asked() {
   if (!is_used()) {
-    // Another volume may have left records there.
+    // Another volume may have left records in the file.
     S3O_ASSIGN(const auto old, state_.disk.open(state_.directory / kAsked));
     S3O_TRY(old->truncate(0));
   }
@@ -82,7 +83,8 @@ Status RingStore::open_asked() {
   return is_used() ? remake_asked() : asked_->set_turns(0);
 }
 
-/// Turns that were acknowledged are in the log. Which points they asked for nobody knows any more.
+/// The log contains the acknowledged turns. Which points they requested is lost, so all points
+/// count as requested.
 Status RingStore::remake_asked() {
   spdlog::error(
       "server {}: {} is missing or damaged, and is rebuilt; if the vault is restored from this "
@@ -123,10 +125,10 @@ Status RingStore::read_control_again() {
   S3O_ASSIGN(auto control, open_control(state_.directory, state_.disk));
   const auto& volume = control.volume();
   if (!volume || !volume->params.is_ring() || volume->server != state_.self)
-    return fail(Errc::wrong_volume,
-                "server {}: its store does not hold its volume any more: put the newest copy of it "
-                "back",
-                state_.self);
+    return fail(
+        Errc::wrong_volume,
+        "server {}: its store no longer holds its volume; put the newest copy of the store back",
+        state_.self);
   state_.control = std::move(control);
   return {};
 }

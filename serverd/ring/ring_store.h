@@ -1,5 +1,5 @@
-// A ring's store as a whole: its files, opened once a volume is there, and the
-// bucket versions that are held by their stamps.
+// A ring's store as a whole: its files, which are opened once there is a volume, and the bucket
+// versions that it holds, by their stamps.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace s3oram::ring {
 
-/// One executor; not thread-safe, but for what is open: rows(), asked().
+/// Used on one executor; not thread-safe, except for rows() and asked() while the store is open.
 class RingStore {
  public:
   explicit RingStore(ServerState& state) : state_(state) {}
@@ -22,8 +22,8 @@ class RingStore {
   /// file that control.db describes).
   Status open();
   void close();
-  /// Reads control.db as if the program had been restarted. Errors:
-  /// wrong_volume (it does not hold its volume any more).
+  /// Reads control.db as if the program had been restarted. Errors: wrong_volume (it no longer
+  /// holds the volume).
   Status read_control_again();
   Status still_there() const;
 
@@ -32,19 +32,18 @@ class RingStore {
   const Params& params() const { return *params_; }
   VersionRows& rows() { return *rows_; }
   AskedFile& asked() { return *asked_; }
-  /// Reserves the room for a tree of this height, off the executor too. Errors:
+  /// Reserves the room for a tree of this height. May also be called off the executor. Errors:
   /// disk_full.
   Status reserve(unsigned height);
   unsigned reserved_height() const { return reserved_height_; }
-  /// The turn in a slot of the log.
+  /// Returns the turn in a slot of the log.
   Turn turn_in(const BucketStore::StampedSlot& slot) const;
-  /// Returns a version that is held, by its stamp, which is not given up until
-  /// unpin(). Errors: former_view.
+  /// Returns the bucket's version with this stamp, and keeps it until unpin(). Errors: former_view.
   Result<BucketVersionRef> pin(BucketIndex bucket, VersionStamp stamp);
   void unpin(const BucketVersionRef& ref);
-  /// Gives back a number that is reserved.
+  /// Gives back a reserved number.
   void give_back(BucketVersionNumber number);
-  /// Drops versions from the cache whose numbers went out of use.
+  /// Drops versions whose numbers went out of use from the cache.
   void forget_freed();
 
   static constexpr auto kSlots = "slots";  // the file of rows and of the log
@@ -52,7 +51,7 @@ class RingStore {
  private:
   Status try_open();
   Status open_asked();
-  /// Makes `asked` again, whose record of turns is lost.
+  /// Recreates the file `asked`, whose record of turns is lost.
   Status remake_asked();
 
   ServerState& state_;

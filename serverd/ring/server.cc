@@ -1,4 +1,4 @@
-// The server's sessions, and the volume that it holds.
+// Handles the server's sessions, and the volume that it holds.
 #include "serverd/ring/server.h"
 
 #include <spdlog/spdlog.h>
@@ -43,11 +43,11 @@ Result<std::unique_ptr<ShareServer>> Server::open(Control control,
 }
 
 Status Server::start() {
-  // (Another scheme's volume that nobody has used makes room for this one.)
+  // (A volume of another scheme that no client has used makes room for this one.)
   const auto& volume = state_.control.volume();
   if (volume && (volume->params.is_ring() || is_used())) {
     if (!volume->params.is_ring() || volume->server != state_.self)
-      return fail(Errc::wrong_volume, "store {} is not of server {} of a ring volume",
+      return fail(Errc::wrong_volume, "store {} does not belong to server {} of a ring volume",
                   state_.directory.string(), state_.self);
     Status opened = open_store();
     if (!opened && opened.error().code != Errc::wrong_volume) return opened;
@@ -179,7 +179,7 @@ Result<bool> Server::takes(const VolumeDescription& volume) const {
                 "or this vault another server",
                 state_.self);
   if (!volume.params.is_ring() || volume.server != state_.self)
-    return fail(Errc::bad_request, "this is server {} of a ring, and is asked for another",
+    return fail(Errc::bad_request, "this is server {} of a ring, but another one is wanted",
                 state_.self);
   return !same;
 }
@@ -229,7 +229,7 @@ Status Server::take_session(const OpenRequest& request) {
                 "one",
                 state_.self, present.epoch);
   const Turn asked = store_.asked().turns();
-  const bool rebuilds = request.root.empty();  // a rebuild of a lost state knows of no turn
+  const bool rebuilds = request.root.empty();  // a rebuild of a lost state knows no turns
   if (!rebuilds &&
       (request.tree_version < state_.control.tree_version() || request.root[0] < asked))
     return fail(Errc::stale_vault,
@@ -254,7 +254,7 @@ Task<Result<Bytes>> Server::open_session(Payload payload) {
     state_.open = false;
   }
   if (!state_.open) {
-    // A request of the previous session must not end in the new one, which does not know it.
+    // A request of the previous session must not end in the new session, which does not know it.
     while (state_.accesses > 0) co_await state_.handler_ended.wait();
     if (state_.control.session() != request->next)
       co_return fail(Errc::fenced, "epoch {} is over", request->next.epoch);
@@ -262,8 +262,7 @@ Task<Result<Bytes>> Server::open_session(Payload payload) {
     state_.opening = request->opening;
     rewrites_.drop_all();
   } else if (static_cast<std::int16_t>(request->opening - state_.opening) > 0) {
-    state_.opening =
-        request->opening;  // the client believes in a restart; a late copy changes nothing
+    state_.opening = request->opening;  // the client assumes a restart; a late copy changes nothing
   }
   co_return encode(OpenAnswer{state_.control.tree_version(), state_.control.prepared()});
 }

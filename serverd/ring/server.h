@@ -1,7 +1,6 @@
-// The server of ring: its sessions and its volume. The store as a whole
-// (ring_store.h), accesses (ring_accesses.h), rewrites of buckets
-// (ring_rewrites.h) and the record (ring_record.h) are parts over one
-// ServerState, which the servers of the tree schemes have too. One executor;
+// The server of ring: its sessions and its volume. The store as a whole (ring_store.h), accesses
+// (ring_accesses.h), rewrites of buckets (ring_rewrites.h) and the record (ring_record.h) are parts
+// that share one ServerState, which the servers of the tree schemes also use. Used on one executor;
 // not thread-safe.
 #pragma once
 
@@ -20,11 +19,10 @@ namespace s3oram::ring {
 
 class Server final : public ShareServer {
  public:
-  /// Opens (or, if empty, starts) the store in the directory `store`, which the
-  /// caller has locked.
+  /// Opens the store in the directory `store`, which the caller has locked, or starts an empty one.
   static Result<std::unique_ptr<ShareServer>> open(const std::filesystem::path& store, Party self,
                                                    const ServerEnvironment& environment);
-  /// Opens (or starts) the store likewise, with a control state that is already open.
+  /// Does the same with a control state that is already open.
   static Result<std::unique_ptr<ShareServer>> open(Control control,
                                                    const std::filesystem::path& store, Party self,
                                                    const ServerEnvironment& environment);
@@ -49,8 +47,8 @@ class Server final : public ShareServer {
     if (!message) return malformed();
     return (this->*method)(*message);
   }
-  /// Has a part carry out a request of the open session; the next session waits
-  /// for its end.
+  /// Lets a part carry out a request of the open session. The next session waits until the request
+  /// has ended.
   template <class Request, class Part>
   Task<Result<Bytes>> in_session(Payload request, Part& part,
                                  Task<Result<Bytes>> (Part::*method)(Request)) {
@@ -71,8 +69,8 @@ class Server final : public ShareServer {
 
   // The volume.
 
-  /// Whether a volume can be made here that is not there yet. Errors:
-  /// wrong_volume, bad_request.
+  /// Returns true if the volume can be made here, false if it exists already. Errors: wrong_volume,
+  /// bad_request.
   Result<bool> takes(const VolumeDescription& volume) const;
   Status check_room(const VolumeParams& volume) const;
   Result<Bytes> create(const CreateRequest& request);
@@ -81,16 +79,16 @@ class Server final : public ShareServer {
 
   // The session.
 
-  /// Raises the epoch by compare-and-set. Errors: stale_vault, wrong_volume,
-  /// bad_request.
+  /// Raises the epoch by compare-and-set. Errors: stale_vault, wrong_volume, bad_request.
   Status take_session(const OpenRequest& request);
   Task<Result<Bytes>> open_session(Payload payload);
 
   // The store.
 
-  /// Errors: as of RingStore::open().
+  /// Opens the store. Errors: those of RingStore::open().
   Status open_store();
-  /// An earlier attempt may have failed, just after the volume was made.
+  /// Opens the store unless it is open: an earlier attempt may have failed just after the volume
+  /// was made.
   Status require_store() { return store_.is_open() ? Status() : open_store(); }
   // For StoreCare.
   Task<void> quiet();
@@ -103,7 +101,7 @@ class Server final : public ShareServer {
   RingRewrites rewrites_;
   LineMeasuring lines_;
   StoreCare care_;
-  std::size_t running_ = 0;  // handlers, in a session or not
+  std::size_t running_ = 0;  // handlers under way, in a session or not
   Event idle_;
 };
 

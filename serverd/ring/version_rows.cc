@@ -17,7 +17,7 @@ Result<std::shared_ptr<const BucketVersion>> VersionRows::read(const BucketVersi
   S3O_ASSIGN(Rows rows, read_each(ref));
   if (rows.unreadable.empty()) patience_.end(ref.bucket_version);
   if (rows.lost() > 1) {
-    // (Two that do not fit their checksums are lost, whatever can be read later.)
+    // (Two rows that do not match their checksums are lost, whatever can be read later.)
     const bool may_pass = rows.damaged.size() < 2 && !rows.unreadable.empty();
     if (may_pass && patience_.waits_for(ref.bucket_version))
       return fail(Errc::failed, "{} rows of bucket version {} cannot be read from the disk",
@@ -54,8 +54,8 @@ Result<VersionRows::Rows> VersionRows::read_each(const BucketVersionRef& ref) {
   return rows;
 }
 
-/// In place: the row is what it was, and until it is durable the disk has no more of it than now.
-/// If the disk does not take it, the rows in memory are whole all the same.
+/// Writes in place, because the row's content does not change, and the disk has lost the row
+/// anyway. If the disk does not take the write, the rows in memory are still whole.
 bool VersionRows::rebuild(const BucketVersionRef& ref, Rows& rows) {
   const std::uint16_t row = rows.damaged.empty() ? rows.unreadable.front() : rows.damaged.front();
   const MutableByteSpan sum(rows.content->slot(row), row_size_);

@@ -1,8 +1,8 @@
-// The rows of bucket versions on disk: Z rows as the client made them, and behind them their sum,
-// from which any one of them that is damaged is rebuilt: without it one bad sector would cost every
-// block of a bucket.
+// The rows of bucket versions on disk: Z rows as the client made them, followed by their sum. From
+// the sum any one damaged row is rebuilt; without it, one bad sector would cost every block of a
+// bucket.
 //
-// Thread-safe, as BucketStore is: called from the pools.
+// Thread-safe, as BucketStore is, because it is called from the pools.
 #pragma once
 
 #include <memory>
@@ -15,16 +15,16 @@ namespace s3oram::ring {
 
 class VersionRows {
  public:
-  /// `store` has frames of rows + 1 slots.
+  /// `store` has bucket versions of `rows` + 1 slots.
   VersionRows(BucketStore& store, Clock& clock, std::size_t rows, std::size_t row_size)
       : store_(store), patience_(clock), rows_(rows), row_size_(row_size) {}
 
-  /// Returns the rows of a version, each checked. A damaged one is rebuilt first. Errors: corrupt
-  /// (more than one is damaged), failed (more than one cannot be read, which may pass).
+  /// Returns the rows of a version, each checked. Rebuilds a damaged row first. Errors: corrupt
+  /// (more than one row is damaged), failed (more than one row cannot be read, which may pass).
   Result<std::shared_ptr<const BucketVersion>> read(const BucketVersionRef& ref, unsigned level);
 
-  /// Rebuilds what read() would rebuild, after a look at the disk itself; not yet durable. A row
-  /// that cannot be read counts as damaged.
+  /// Reads the rows from the disk itself, and rebuilds what read() would rebuild; not yet durable.
+  /// A row that cannot be read counts as damaged.
   Result<CheckAnswer> check(const BucketVersionRef& ref);
 
   /// Writes a version whose first rows are in `content`, with their sum; not yet durable.
@@ -32,7 +32,7 @@ class VersionRows {
                VersionStamp stamp, unsigned level);
 
  private:
-  /// A version as the disk has it, row by row.
+  /// A version as it is on the disk, row by row.
   struct Rows {
     std::shared_ptr<BucketVersion> content;
     std::vector<std::uint16_t> damaged;
@@ -40,11 +40,11 @@ class VersionRows {
     std::size_t lost() const { return damaged.size() + unreadable.size(); }
   };
   Result<Rows> read_each(const BucketVersionRef& ref);
-  /// Rebuilds the only row that is lost. Returns whether it is on the disk again.
+  /// Rebuilds the only lost row. Returns whether the row is on the disk again.
   bool rebuild(const BucketVersionRef& ref, Rows& rows);
 
   BucketStore& store_;
-  Patience patience_;  // with bucket versions
+  Patience patience_;  // about bucket versions
   const std::size_t rows_, row_size_;
 };
 

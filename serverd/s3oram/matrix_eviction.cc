@@ -12,7 +12,7 @@ Result<std::shared_ptr<Eviction>> MatrixEviction::make(EvictionInput input,
                                                        const EvictionHost& host) {
   const std::size_t z = input.volume.params.bucket_size;
   if (input.orders.size() != (input.height + 1) * 2 * z * z)
-    return fail(Errc::bad_request, "matrices of a wrong size");
+    return fail(Errc::bad_request, "matrices of the wrong size");
   return std::shared_ptr<Eviction>(std::make_shared<MatrixEviction>(std::move(input), host));
 }
 
@@ -83,8 +83,8 @@ std::unique_ptr<Random> MatrixEviction::randomness(std::size_t at, std::uint32_t
   return std::make_unique<Prg>(host_.random.seed(), context.take());
 }
 
-// Protocol 1, steps 2 and 3, for the Z columns of matrix `at`: computes our product and shares it
-// again.
+// Protocol 1, steps 2 and 3, for the Z columns of matrix `at`: computes this server's product and
+// reshares it.
 std::vector<Bytes> MatrixEviction::multiply(std::size_t at, std::uint32_t tile,
                                             Random& random) const {
   const std::size_t z = params().bucket_size;
@@ -104,7 +104,7 @@ std::vector<Bytes> MatrixEviction::multiply(std::size_t at, std::uint32_t tile,
   return create_shares(params().scheme, product, random);
 }
 
-// Protocol 1, step 6.
+// Protocol 1, step 6: combines the subshares.
 void MatrixEviction::combine(std::size_t at, std::uint32_t tile,
                              const std::vector<ByteSpan>& shares) {
   const std::size_t width = tile_width(tile);

@@ -1,4 +1,4 @@
-// S3ORAM on a server: shares of slots, and the two evictors.
+// The server's side of S3ORAM: shares of slots, and the two evictors.
 #include "serverd/s3oram/s3oram_server.h"
 
 #include "oramcore/field/gf256.h"

@@ -1,4 +1,4 @@
-// S3ORAM on a server: slots hold Shamir shares, queries are shares of a unit vector.
+// The server's side of S3ORAM: slots hold Shamir shares, and queries are shares of a unit vector.
 #pragma once
 
 #include "serverd/oram/scheme.h"

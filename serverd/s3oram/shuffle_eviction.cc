@@ -1,4 +1,4 @@
-// One role of a shuffle (shuffle_eviction.h).
+// Plays one role in a shuffle (shuffle_eviction.h).
 #include "serverd/s3oram/shuffle_eviction.h"
 
 #include <array>
@@ -10,7 +10,7 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kSteps = 4;  // of what is sent
+constexpr std::size_t kSteps = 4;  // the steps in which messages are sent
 constexpr const auto& kHops = kShuffleHops;
 constexpr const ShuffleHop &kFirstToSecond = kHops[0], &kSecondToThird = kHops[1],
                            &kThirdToFirst = kHops[2], &kFirstToThird = kHops[3], &kAudit = kHops[4];
@@ -25,7 +25,7 @@ Line line_at(Party x, Party point_of_mask) {
   return {static_cast<std::uint8_t>(1 ^ part), part};
 }
 
-/// out = sum of coefficients[i] * rows[i].
+/// Sets out = sum of coefficients[i] * rows[i].
 template <std::size_t n>
 void combine(const std::array<std::uint8_t, n>& coefficients,
              const std::array<const std::uint8_t*, n>& rows, MutableByteSpan out) {
@@ -64,7 +64,7 @@ Permutation from_seed(const std::optional<Seed>& seed, std::string_view purpose,
 
 class ShuffleEviction::Columns {
  public:
-  /// Not initialised.
+  /// Leaves the content uninitialised.
   Columns(std::size_t rows, std::size_t width)
       : width_(width),
         own_(std::make_unique_for_overwrite<std::uint8_t[]>(rows * width)),
@@ -79,7 +79,7 @@ class ShuffleEviction::Columns {
   MutableByteSpan all_;
 };
 
-/// The lists of a report, by their order in it, as sums that are not reduced yet.
+/// The lists of a report, in their order in it, as sums that are not reduced yet.
 class ShuffleEviction::Tally {
  public:
   explicit Tally(const ShuffleEviction& eviction) {
@@ -146,8 +146,8 @@ Party ShuffleEviction::server_of(unsigned role) const {
   return static_cast<Party>((orders_.first_server + role - 2) % 3 + 1);
 }
 
-/// The sum of this role's shares of the path, each times its weight, scaled so that those of roles
-/// 1 and 2 add up to that of L(3,1) times the shares of role 3.
+/// Returns the sum of this role's shares of the path, each times its weight. It is scaled so that
+/// the sums of roles 1 and 2 add up to that of L(3,1) times the shares of role 3.
 RowSum ShuffleEviction::audited(std::uint32_t tile) const {
   const Bytes pair{server_of(1), server_of(2)};
   const std::uint8_t scale = gf::mul(weight(3, 1), lagrange_at(server_of(3), pair)[role_ - 1]);
@@ -160,7 +160,7 @@ RowSum ShuffleEviction::audited(std::uint32_t tile) const {
   return sum;
 }
 
-/// L(role, other): what the share of `role` counts for beside that of `other`.
+/// Returns L(role, other), the weight of the share of `role` beside that of `other`.
 std::uint8_t ShuffleEviction::weight(unsigned role, unsigned other) const {
   return lagrange_at_zero(Bytes{server_of(role), server_of(other)})[0];
 }
@@ -256,8 +256,8 @@ Task<Status> ShuffleEviction::evict_tile(std::uint32_t tile) {
   return role_ == 1 ? first_role(tile) : role_ == 2 ? second_role(tile) : third_role(tile);
 }
 
-/// The digests that one role makes of one tile's columns. They are made beside other tiles, and
-/// added to the others' when the tile is done.
+/// The digests that one role makes of one tile's columns. They are made while other tiles are under
+/// way, and added to the Tally when the tile is done.
 class ShuffleEviction::TileCheck {
  public:
   TileCheck(const ShuffleEviction& eviction, std::uint32_t tile)
@@ -274,7 +274,7 @@ class ShuffleEviction::TileCheck {
   void add(std::size_t list, std::size_t at, unsigned key, const std::uint8_t* row) {
     tally_.add(list, at, *digests_[key - 1], row);
   }
-  /// Adds the digest of a RowSum to the list that has no more than that.
+  /// Adds the digest of a RowSum to the list, which contains nothing else.
   void add_words(std::size_t list, unsigned key, ByteSpan words) {
     tally_.add_words(list, *digests_[key - 1], words);
   }
@@ -311,7 +311,7 @@ Task<Status> ShuffleEviction::first_role(std::uint32_t tile) {
   pass_on(kFirstToSecond, tile, to_second.all());
   Bytes of_third;
   co_await offload(host_.pool, [&] {
-    if (check) {  // before the new content takes the old one's place
+    if (check) {  // before the new content replaces the old
       for (std::size_t i = 0; i < slots_; ++i)
         check->add<1>(own, i, 2, {with_third}, {row(i, tile)});
       of_third = audited(tile).bytes();
@@ -359,7 +359,8 @@ Task<Status> ShuffleEviction::second_role(std::uint32_t tile) {
       const std::uint8_t* first = received.data() + from * width;
       const std::size_t slot = first_from_[from];
       combine<2>({share, 1}, {row(slot, tile), first}, to_third.row(i));
-      // b2 is L(2,1) of the share, and what came; the check wants L(2,3) of the share besides.
+      // b2 is L(2,1) times the share, plus the received row; for the check, L(2,3) times the share
+      // is added.
       if (check) check->add<2>(from_first, slot, 1, {beside_third, 1}, {row(slot, tile), first});
     }
     stream(orders_.mask_second, shuffle_streams::kSecondMask, tile).add_to(to_third.all());
@@ -394,7 +395,7 @@ Task<Status> ShuffleEviction::third_role(std::uint32_t tile) {
   co_await offload(host_.pool, [&] {
     const Columns mine = masks(orders_.mask_first, shuffle_streams::kFirstMask, slots_, tile);
     const Columns mask = masks(orders_.line_of_3, shuffle_streams::kLineOf3, passed_on(), tile);
-    if (check) {  // before the new content takes the old one's place
+    if (check) {  // before the new content replaces the old
       const std::uint8_t with_second = weight(3, 2), with_first = weight(3, 1);
       for (std::size_t i = 0; i < slots_; ++i) {
         check->add<1>(own, i, 1, {with_second}, {row(i, tile)});
@@ -403,7 +404,7 @@ Task<Status> ShuffleEviction::third_role(std::uint32_t tile) {
                       {received.data() + i * width, mine.at(second_from_[i])});
       }
     }
-    const std::size_t first = slots_ - passed_on();  // place that is passed on
+    const std::size_t first = slots_ - passed_on();  // the first place that is passed on
     for (std::size_t place = first; place < slots_; ++place) {
       const std::size_t from = third_from_[place];
       const std::uint8_t* a = mine.at(second_from_[from]);

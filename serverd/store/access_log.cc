@@ -1,4 +1,5 @@
-// Writing a record of accesses: a buffer that those who serve fill, and a thread that empties it.
+// Writes a record of accesses. The threads that serve requests fill a buffer, and a thread empties
+// it.
 #include "serverd/store/access_log.h"
 
 #include <fcntl.h>
@@ -34,7 +35,7 @@ constexpr std::string_view name_of(AccessLog::Cause cause) {
   return "";
 }
 
-/// Whether an existing file begins as a record does: nothing else is appended to.
+/// Returns whether an existing file begins like a record, because only records are appended to.
 bool is_record(int file) {
   char begin[kTitle.size()];
   return ::pread(file, begin, sizeof begin, 0) == static_cast<ssize_t>(sizeof begin) &&
@@ -55,7 +56,7 @@ Result<std::unique_ptr<AccessLog>> AccessLog::start(const std::filesystem::path&
     return fail(Errc::usage, "--record {}: not a regular file", file.string());
   if (found.st_size > 0 && !is_record(opened.get()))
     return fail(Errc::usage,
-                "--record {}: holds something else, and is not overwritten: give another name",
+                "--record {} holds something else, and is not overwritten; give another name",
                 file.string());
   std::unique_ptr<AccessLog> record(new AccessLog(std::move(opened), file.string(),
                                                   static_cast<std::uint64_t>(found.st_size), most));
@@ -113,7 +114,7 @@ void AccessLog::add(std::string_view line) {
   if (worth_writing) news_.notify_one();
 }
 
-// On the thread.
+// Runs on the thread.
 void AccessLog::write_out() {
   std::unique_lock lock(mutex_);
   while (!ends_ || !waiting_.empty()) {
@@ -131,11 +132,11 @@ void AccessLog::write_out() {
   }
 }
 
-/// Whether there is room for more.
+/// Appends the text, as far as it fits. Returns whether there is room for more text.
 bool AccessLog::append(std::string_view text) {
   const std::string_view whole = text;
   if (size_ + text.size() > most_) {
-    // Up to the last whole line that fits.
+    // Keep everything up to the last whole line that fits.
     const std::size_t room = size_ < most_ ? static_cast<std::size_t>(most_ - size_) : 0;
     const std::size_t end = room == 0 ? std::string_view::npos : text.rfind('\n', room - 1);
     text = text.substr(0, end == std::string_view::npos ? 0 : end + 1);
@@ -152,7 +153,7 @@ bool AccessLog::append(std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(written));
   }
   if (at_limit)
-    spdlog::warn("record {}: has {}, its limit; nothing more is recorded", name_,
+    spdlog::warn("record {} has reached its limit, {}; nothing more is recorded", name_,
                  human_size(size_));
   return !at_limit;
 }

@@ -84,8 +84,8 @@ std::uint64_t BucketStore::offset(BucketVersionNumber bucket_version, std::size_
   return (root_buffer_slots_ + std::uint64_t{bucket_version - 1} * slots_ + slot) * stride_;
 }
 
-/// The checksum of slot and stamp. It also covers the place and the owner, so that a misdirected
-/// write and another server's slots are noticed.
+/// Returns the checksum of slot and stamp. It also covers the place and the owner, so that a
+/// misdirected write and another server's slots are noticed.
 std::uint64_t BucketStore::checksum(BucketVersionNumber bucket_version, std::size_t slot,
                                     const std::uint8_t* bytes, std::uint64_t salt) const {
   const std::uint64_t place = (std::uint64_t{bucket_version} << 16) ^ slot ^ 0x5332'4f52u;
@@ -135,7 +135,7 @@ Result<std::shared_ptr<const BucketVersion>> BucketStore::read(const BucketVersi
   }
   S3O_ASSIGN(auto content, load(ref));
   {
-    // The bucket version may have been rewritten since we read it.
+    // The bucket version may have been rewritten since it was read.
     std::lock_guard lock(mutex_);
     if (changes == changes_) remember(ref.bucket_version, content, ref.slots, level);
   }
@@ -186,7 +186,7 @@ tl::unexpected<Error> BucketStore::damage(std::string what) {
 Result<std::shared_ptr<BucketVersion>> BucketStore::load(const BucketVersionRef& ref) {
   const auto [bucket_version, slots, stamp] = ref;
   auto content = VersionPool::take(pool_);
-  // Counts as damage, like content that the disk reads wrong: a write mends it.
+  // Counts as damage, like content that the disk returns wrong, because a write mends it.
   if (!read(offset(bucket_version, 0), content->bytes().first(slots * stride_)))
     return damage(fmt::format("bucket version {} cannot be read from the disk", bucket_version));
   for (std::size_t slot = 0; slot < slots; ++slot)

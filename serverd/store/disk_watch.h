@@ -1,5 +1,5 @@
-// Knows for how long a disk has been at work on what it was asked: one that hangs neither fails nor
-// answers.
+// Measures how long a disk has been working on its requests, because a disk that hangs neither
+// fails nor answers.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ class DiskWatch {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// An operation that is under way for as long as this exists.
+  /// An operation that is under way as long as this object exists.
   class Operation {
    public:
     explicit Operation(DiskWatch& watch) : watch_(watch), begun_(watch.begin()) {}
@@ -26,7 +26,7 @@ class DiskWatch {
     const std::multiset<Clock::time_point>::iterator begun_;
   };
 
-  /// How long the oldest operation has been under way; zero if there is none.
+  /// Returns how long the oldest operation has been under way; zero if there is none.
   Clock::duration busy_for() const {
     const std::lock_guard lock(mutex_);
     return under_way_.empty() ? Clock::duration::zero() : Clock::now() - *under_way_.begin();

@@ -16,13 +16,13 @@
 
 namespace s3oram {
 
-/// One executor; not thread-safe. A failed sync is never retried: what was written before it may be
-/// lost although a later sync succeeds. So every caller whose writes began before the failure gets
-/// an error, and must write again.
+/// Used on one executor; not thread-safe. A failed sync is never retried, because what was written
+/// before it may be lost even if a later sync succeeds. So every caller whose writes began before
+/// the failure gets an error, and must write again.
 class GroupSync {
  public:
-  /// Counts in `took`, if it is not null, how long the disk takes. `first`, if it is not empty,
-  /// makes durable what must be so before any of the writes begins.
+  /// Measures in `took`, unless it is null, how long the disk takes. `first`, unless it is empty,
+  /// makes durable what must be durable before any of the writes begins.
   GroupSync(Executor executor, Executor pool, BucketStore& store, Histogram* took = nullptr,
             std::function<Status()> first = {})
       : executor_(std::move(executor)),
@@ -31,7 +31,7 @@ class GroupSync {
         took_(took),
         first_(std::move(first)) {}
 
-  /// Runs `work`, which does short writes, together with those of other callers. If it returns Ok,
+  /// Runs `work`, which does short writes, together with those of other callers. Success means that
   /// these writes survive a power cut.
   Task<Status> write(std::function<Status()> work) {
     const auto write = std::make_shared<Write>(Write{std::move(work), {}});
@@ -42,13 +42,14 @@ class GroupSync {
     co_return std::move(write->outcome);
   }
 
-  /// Waits until nothing is under way. (A caller that has learnt of a failure does not wait for the
-  /// sync that it asked for.)
+  /// Waits until nothing is under way. (A caller that has learned of a failure does not wait for
+  /// the sync that it asked for.)
   Task<void> ended() {
     while (running_) co_await finished_.wait();
   }
 
-  /// To be called before the first of the writes that sync() is to make durable.
+  /// Call it before the first of the writes that sync() is to make durable. Returns the argument
+  /// for sync().
   std::uint64_t begin() const { return failures_; }
 
   /// Makes durable everything written since begin() returned `begun`.
@@ -108,8 +109,8 @@ class GroupSync {
   std::uint64_t asked_ = 0, done_ = 0;
   std::uint64_t failures_ = 0;
   bool running_ = false;
-  std::vector<std::shared_ptr<Write>> writes_;  // they wait for the next sync
-  std::optional<Error> failure_;                // of the last sync that failed
+  std::vector<std::shared_ptr<Write>> writes_;  // writes that wait for the next sync
+  std::optional<Error> failure_;                // error of the last sync that failed
   Event finished_;
 };
 
