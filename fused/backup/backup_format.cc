@@ -1,4 +1,4 @@
-// Encodes rows of the tables of files as a dump, and loads them again.
+// Encodes the rows of the file tables as a dump, and loads them from one.
 #include "fused/backup/backup_format.h"
 
 #include <fmt/format.h>
@@ -15,8 +15,8 @@ namespace s3oram {
 namespace {
 
 constexpr std::array<std::uint8_t, 8> kMagic = {'s', '3', 'o', 'b', 'a', 'c', 'k', '1'};
-constexpr std::uint8_t kEnd = 0;         // in place of a table
-constexpr std::uint8_t kChanged = 0x80;  // added to a table's number: the row is damaged
+constexpr std::uint8_t kEnd = 0;         // follows the last row, in place of a table's number
+constexpr std::uint8_t kChanged = 0x80;  // added to a table's number if the row is damaged
 constexpr std::uint8_t kNull = 0, kInteger = 1, kText = 10, kBlob = 11;  // an integer: 1 to 9
 
 void put_bytes(Bytes& out, std::uint8_t tag, ByteSpan bytes) {
@@ -47,7 +47,7 @@ void put_value(Bytes& out, const Statement& row, int column) {
     put_bytes(out, row.is_text(column) ? kText : kBlob, row.blob(column));
 }
 
-/// Takes values from the front of a dump.
+/// Reads values from the front of a dump.
 class Values {
  public:
   explicit Values(ByteSpan dump) : left_(dump) {}
@@ -182,7 +182,7 @@ Result<std::uint64_t> load_tables(Database& database, ByteSpan dump) {
   std::map<std::uint8_t, Statement> puts;
   for (const std::uint8_t changed : {std::uint8_t{0}, kChanged})
     for (std::size_t table = 0; table < std::size(kTables); ++table) {
-      // If two rows have the same key the sound one stays.
+      // If two rows have the same key, the sound one is kept.
       const char* verb = changed != 0 ? "INSERT OR IGNORE" : "INSERT OR REPLACE";
       S3O_ASSIGN(auto put, database.prepare(kTables[table].put(verb, changed != 0)));
       puts.emplace(static_cast<std::uint8_t>((table + 1) | changed), std::move(put));
@@ -202,7 +202,7 @@ Result<std::uint64_t> load_tables(Database& database, ByteSpan dump) {
     S3O_TRY(put.run());
     ++rows;
   }
-  return fail(Errc::damaged_vault, "a backup of the tables of files is not what it should be");
+  return fail(Errc::damaged_vault, "a backup of the file tables is malformed");
 }
 
 }  // namespace s3oram

@@ -1,5 +1,5 @@
-// The format of a backup of the tables of files (docs/formats.md): a dump of their rows, cut into
-// parts, one for each block.
+// The format of a backup of the file tables (docs/formats.md): a dump of their rows, cut into parts
+// of one block each.
 //
 //   block   "s3oback1" 8 · identity 16 · generation 8 · time 8 · index 4 · count 4 · used 4 · part
 //   dump    rows: table 1 · a value for each of its columns; then 0
@@ -21,11 +21,11 @@
 namespace s3oram {
 
 struct BackupPart {
-  std::array<std::uint8_t, 16> identity{};  // random, and the same in all blocks of a backup
+  std::array<std::uint8_t, 16> identity{};  // random; the same in all blocks of a backup
   std::uint64_t generation = 0;             // larger in a newer backup
   std::int64_t time = 0;                    // when it was made: ns since 1970
   std::uint32_t index = 0;
-  std::uint32_t count = 0;  // in the last block: how many there are; 0 in the others
+  std::uint32_t count = 0;  // number of blocks, in the last block; 0 in the others
   Bytes content;
 
   static constexpr std::size_t kHeader = 52;
@@ -36,23 +36,24 @@ Bytes encode(const BackupPart& part, std::size_t block_size);
 /// Returns std::nullopt if the block is not a part of a backup.
 std::optional<BackupPart> decode_backup_part(ByteSpan block);
 
-/// A dump of the rows that are committed when it is opened; later commits do not change it. One
-/// thread at a time.
+/// A dump of the rows that are committed when it is opened; later commits do not change the dump.
+/// Used by one thread at a time.
 class TablesDump {
  public:
-  /// What happens to rows that do not fit their checksums.
+  /// What to do with rows that do not match their checksums.
   enum class Damaged {
-    marked,   // they are dumped with a mark, and are still damaged when they are loaded
+    marked,   // they are dumped with a mark, and stay damaged when they are loaded
     refused,  // they end the dump with an error, as does any sign of missing rows
   };
   static Result<TablesDump> open(const std::string& database, Disk& disk, Damaged damaged);
 
-  /// Makes SQLite check the whole file, because rows that have vanished from a page leave no other
-  /// trace. Errors: damaged_vault.
+  /// Makes SQLite check the whole file: nothing else shows that rows have vanished from a page.
+  /// Errors: damaged_vault.
   Status check_file();
-  /// Makes fail a check_file() that another thread has called, or calls from now on.
+  /// Makes check_file() fail if another thread is in it or calls it later.
   void interrupt() { database_.interrupt(); }
-  /// Returns the next `most` bytes; fewer at the end, and then none. Errors: damaged_vault.
+  /// Returns the next `most` bytes, fewer at the end of the dump, and none after it. Errors:
+  /// damaged_vault.
   Result<Bytes> next(std::size_t most);
 
  private:
@@ -61,15 +62,15 @@ class TablesDump {
 
   Database database_;
   Damaged damaged_ = Damaged::refused;
-  std::optional<TableReader> rows_;  // of the current table
+  std::optional<TableReader> rows_;  // the rows of the current table
   TableTotals totals_;
   std::size_t table_ = 0;
   bool checksums_ = false, ended_ = false;
   Bytes ready_;  // read and not yet taken
 };
 
-/// Puts the rows of a dump into the tables, which exist and are empty. Returns how many. Errors:
-/// damaged_vault.
+/// Inserts the rows of a dump into the tables, which must exist and be empty. Returns the number of
+/// rows. Errors: damaged_vault.
 Result<std::uint64_t> load_tables(Database& database, ByteSpan dump);
 
 }  // namespace s3oram

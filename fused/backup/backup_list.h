@@ -13,8 +13,8 @@ namespace s3oram {
 
 /// A backup, and the blocks that are kept for it.
 struct BackupList {
-  std::vector<BlockId> blocks;  // in order
-  std::size_t used = 0;         // how many of them, from the first, hold the backup
+  std::vector<BlockId> blocks;  // the blocks, in the order of the backup's content
+  std::size_t used = 0;         // the backup fills this many of them, from the first on
   std::uint64_t generation = 0;
   std::int64_t time = 0;  // ns since 1970
 };
@@ -24,8 +24,8 @@ Status write_lists(Database& database, const std::vector<BackupList>& lists);
 /// Returns the lists, the oldest first; none if there is no table.
 Result<std::vector<BackupList>> read_lists(Database& database);
 
-/// The generation of no backup: a repair has lost rows that the last backup may have, and nothing
-/// has changed since.
+/// No backup has this generation. It is stored when a repair has lost rows that the last backup may
+/// hold, and nothing has changed since.
 constexpr std::uint64_t kRowsLost = 0;
 
 /// Stores the generation of the backup that contains everything; std::nullopt if none does.

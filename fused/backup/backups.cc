@@ -1,4 +1,4 @@
-// Decides when a backup is due, and writes it over the older of two.
+// Decides when a backup is due, and writes it over the older of the two.
 #include "fused/backup/backups.h"
 
 #include <spdlog/spdlog.h>
@@ -10,10 +10,10 @@ namespace {
 
 constexpr unsigned kInFlight = 8;          // writes
 constexpr int kShare = 50;                 // backups take at most a fiftieth of the time,
-constexpr int kUrgentShare = 5;            // or a fifth while many blocks are held:
-constexpr std::uint64_t kFewHeld = 64;     // more than these,
-constexpr std::uint64_t kHeldShare = 16;   // and more than this part of all
-constexpr std::chrono::seconds kPause{1};  // after a failure
+constexpr int kUrgentShare = 5;            // or a fifth while many blocks are held, that is,
+constexpr std::uint64_t kFewHeld = 64;     // more than this many,
+constexpr std::uint64_t kHeldShare = 16;   // and more than one in this many of all blocks in use
+constexpr std::chrono::seconds kPause{1};  // pause after a failure
 constexpr std::chrono::hours kNever{24 * 365};
 
 }  // namespace
@@ -37,7 +37,7 @@ Status Backups::open(const std::string& database, Disk& disk, const std::vector<
       return !std::binary_search(mapped.begin(), mapped.end(), block);
     });
     if (list.blocks.empty()) continue;
-    if (list.used == 0)  // what give_up() left
+    if (list.used == 0)  // a list that give_up() left
       older_ = std::move(list);
     else
       older_ = std::exchange(last_, std::move(list));
@@ -90,14 +90,15 @@ PosixStatus Backups::make_now(Lock& lock, const Commit& commit, const std::funct
     covered(false);
     return committed;
   }
-  outdated_ = changes_committing_;  // the dump may be opened before they commit
+  outdated_ = changes_committing_;  // the dump may be opened before these changes commit
   auto dump = TablesDump::open(database_, *disk_, TablesDump::Damaged::refused);
   numbers.begin_backup();
   if (!dump) {
     covered(false);
     return posix_error(failed_reading(dump.error()));
   }
-  // Larger than the generation of any backup that may still be found, even of one given up.
+  // Larger than the generation of any backup that may still be found, even of one that was given
+  // up.
   const std::int64_t now = timing_.wall_clock();
   BackupList next{.blocks = older_.blocks,
                   .generation = std::max({last_.generation + 1, older_.generation + 1,
@@ -119,8 +120,8 @@ PosixStatus Backups::make_now(Lock& lock, const Commit& commit, const std::funct
   return committed ? commit(lock) : committed;  // the second commit frees the covered blocks
 }
 
-/// Returns the errno for a backup that cannot read vault.db. Any block that it wrote replaced one
-/// of the older backup; the last one is still whole.
+/// Returns the errno for a backup that cannot read vault.db. The blocks that it wrote replaced
+/// blocks of the older backup, so the last one is still whole.
 int Backups::failed_reading(const Error& error) {
   spdlog::error("vault.db could not be read for a backup: {}", error.message);
   if (error.code != Errc::damaged_vault) return to_errno(error);
@@ -136,7 +137,7 @@ PosixStatus Backups::write_all(Lock& lock, TablesDump& dump, BackupList& next,
   const auto checked = dump.check_file();
   lock.lock();
   reading_ = nullptr;
-  if (stop()) return posix_error(ECANCELED);  // an interrupted check says nothing of the file
+  if (stop()) return posix_error(ECANCELED);  // an interrupted check says nothing about the file
   if (!checked) return posix_error(failed_reading(checked.error()));
   BackupPart part;
   part.generation = next.generation;
@@ -165,9 +166,9 @@ PosixStatus Backups::write_all(Lock& lock, TablesDump& dump, BackupList& next,
   return await_writes(lock, 0);
 }
 
-/// Gives up all backups, when the device is full, the tables have grown, and blocks held for the
-/// last backup take up the room. A backup without its first block is not used, so nothing has to be
-/// kept for it. (That block is overwritten instead of discarded, because a rebuild might find an
+/// Gives up all backups, because the device is full, the tables have grown, and blocks held for the
+/// last backup take up the room. A backup without its first block is not used, so no blocks have to
+/// be held for it. (That block is overwritten instead of discarded, because a rebuild might find
 /// older content of a discarded block.)
 PosixStatus Backups::give_up(Lock& lock, const Commit& commit) {
   if (told_.pass(timing_.now().time_since_epoch()))

@@ -1,13 +1,13 @@
-// Backups of the tables of files, on the device itself. If vault.db is lost, the names and the
-// extents of its files are restored from them (restore_files.h; docs/durability.md, "When vault.db
-// is gone").
+// Backups of the file tables, on the device itself. If vault.db is lost, the names and the extents
+// of its files are restored from them (restore_files.h; docs/durability.md, "When vault.db is
+// gone").
 //
 // A backup is a dump of the rows that were committed at one moment. Two backups are kept, each in
-// blocks of its own, and the next one overwrites the older. So one is whole at any instant, and a
-// new one finds room on a full device. Blocks that the last backup may name are neither given out
-// again nor forgotten by the device before a newer one is whole (BlockNumbers).
+// blocks of its own, and the next one overwrites the older. So one of them is whole at any instant,
+// and a new backup finds room even on a full device. Blocks that the last backup may name are not
+// reused, and the device does not forget them, until a newer backup is whole (BlockNumbers).
 //
-// Threads: `mutex` of the file system guards it, as it does DataCache. One make() at a time.
+// Threads: guarded by the `mutex` of the file system, as DataCache is. One make() at a time.
 #pragma once
 
 #include <functional>
@@ -37,7 +37,7 @@ class Backups {
   /// Commits the file system, including what snapshot() returns. Releases the lock and waits.
   using Commit = std::function<PosixStatus(Lock&)>;
 
-  /// While there is `damage` no backup is made, because the last one may be older than the damage.
+  /// While there is `damage`, no backup is made, because the last one may predate the damage.
   Backups(std::mutex& mutex, BlockDevice& device, DataCache& cache, TableDamage& damage,
           Timing& timing);
 
@@ -47,32 +47,33 @@ class Backups {
   /// Returns the blocks that hold backups, or did.
   std::vector<BlockId> blocks() const;
 
-  /// Returns whether something was, or may have been, committed after the last backup.
+  /// Returns whether anything was, or may have been, committed after the last backup.
   bool is_outdated() const { return outdated_; }
-  /// Returns when the next backup should be made: at least `every` after the last one, so that
-  /// backups take only a small part of the time; sooner if many blocks are held. Far in the future
-  /// if the last one is current and a new one would free no room.
+  /// Returns when the next backup should be made: at least `every` after the last one, and late
+  /// enough that backups take only a small part of the time; sooner if many blocks are held.
+  /// Returns a time far in the future if the last backup is current and a new one would free no
+  /// room.
   Timing::Time due(std::chrono::milliseconds every) const;
 
   /// Makes a backup; it is whole on success. The lock is held at entry and exit. If the device has
-  /// no room for it although blocks are held, releases them; then there is no backup until the next
-  /// one succeeds. `stop` is called before vault.db is read and between blocks, and ends the backup
-  /// early: the last one stays whole. Errors: ENOSPC, EIO, ECANCELED, EUCLEAN (the tables are
-  /// damaged).
+  /// no room for the backup while blocks are held, releases those blocks; then there is no backup
+  /// until the next make() succeeds. `stop` is called before vault.db is read and between blocks;
+  /// returning true ends the backup early, and the last one stays whole. Errors: ENOSPC, EIO,
+  /// ECANCELED, EUCLEAN (the tables are damaged).
   PosixStatus make(Lock& lock, const Commit& commit, const std::function<bool()>& stop);
-  /// Makes a make() look soon whether it is to stop, although it is reading vault.db. Call it once
-  /// its `stop` returns true.
+  /// Makes a make() that is reading vault.db call its `stop` soon. Call this when `stop` already
+  /// returns true.
   void interrupt() {
     if (reading_) reading_->interrupt();
   }
 
   /// Returns what must commit with everything else: which blocks hold backups, and whether the last
-  /// backup contains everything. May be empty. `changes`: the commit has changes of the tables that
-  /// backups dump.
+  /// backup contains everything. May be empty. `changes`: whether the commit changes the tables
+  /// that backups dump.
   std::function<Status(Database&)> snapshot(bool changes);
   void committed(bool succeeded);
 
-  /// Returns the writes in flight.
+  /// Returns the number of writes in flight.
   unsigned writing() const { return writing_; }
   /// Returns how many blocks the last backup needed.
   std::size_t last_blocks() const { return last_.used; }
@@ -98,16 +99,16 @@ class Backups {
   Disk* disk_ = nullptr;
   SystemRandom random_;
 
-  TablesDump* reading_ = nullptr;  // while vault.db is checked
+  TablesDump* reading_ = nullptr;  // set while vault.db is checked
 
   BackupList last_, older_;
   bool making_ = false, failing_ = false, outdated_ = true;
   bool list_changed_ = false, list_committing_ = false, changes_committing_ = false;
-  // Whether vault.db says that the last backup contains everything, now and after the commit under
+  // Whether vault.db says that the last backup contains everything: now, and after the commit under
   // way.
   bool noted_ = false, noting_ = false;
   unsigned writing_ = 0;
-  std::optional<Error> failed_;  // of a write; reset by await_writes()
+  std::optional<Error> failed_;  // error of a write; reset by await_writes()
   Timing::Time ended_;           // when the last attempt ended
   Timing::Time::duration took_{};
   LogLimit told_;

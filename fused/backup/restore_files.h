@@ -1,5 +1,5 @@
-// Restores the files of a vault whose vault.db was lost: makes the tables of files again from the
-// newest whole backup (backups.h) that the device holds.
+// Restores the files of a vault whose vault.db was lost: recreates the file tables from the newest
+// whole backup (backups.h) that the device holds.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +14,31 @@ namespace s3oram {
 
 struct RestoredFiles {
   std::int64_t time = 0;   // when the backup was made: ns since 1970
-  std::uint64_t rows = 0;  // of all tables
-  std::size_t blocks = 0;  // of the backup
+  std::uint64_t rows = 0;  // rows of all tables
+  std::size_t blocks = 0;  // blocks of the backup
 };
 
 /// Everything that a vault.db holds about files.
 struct FilesDump {
   Bytes tables;                     // a dump (backup_format.h)
-  std::vector<BackupList> backups;  // on the device
+  std::vector<BackupList> backups;  // the backups on the device
   Ino reserved_inodes = 0;          // read_reserved()
 };
-/// Reads it. `disk` has the key of a sealed database. Errors: damaged_vault.
+/// Reads the files of `database`. `disk` has the key of a sealed database. Errors: damaged_vault.
 Result<FilesDump> dump_files(const std::filesystem::path& database, Disk& disk = system_disk());
 /// Replaces the files of another vault.db, which is not open, durably.
 Status store_files(const std::filesystem::path& database, const FilesDump& files,
                    Disk& disk = system_disk());
 
-/// Used once. It must live until the device is destroyed or has another participant.
+/// Used once. The object must live until the device is destroyed or has another participant.
 class FilesRestore final : public CommitParticipant {
  public:
-  /// Replaces the tables of files in the database that the device commits to, and waits for the
-  /// commit. `candidates` are the blocks labelled as parts of backups. Nobody else may use the
-  /// device. Errors: damaged_vault (no whole backup; nothing was changed).
+  /// Replaces the file tables in the database that the device commits to, and waits for the commit.
+  /// `candidates` are the blocks labelled as parts of backups. Nothing else may use the device
+  /// meanwhile. Errors: damaged_vault (no whole backup; nothing was changed).
   Result<RestoredFiles> run(BlockDevice& device, const std::vector<BlockId>& candidates);
 
-  // CommitParticipant, called on the device's threads, also for commits of the device's own.
+  // CommitParticipant. Called on the device's threads, for the device's own commits too.
   std::function<Status(Database&)> snapshot() override;
   void committed(const Status& outcome) override;
 

@@ -1,4 +1,4 @@
-// Keeps freed block numbers from being taken again before a commit and a backup allow it.
+// Keeps freed block numbers from being reused before a commit and a backup allow it.
 #include "fused/cache/block_numbers.h"
 
 #include <utility>

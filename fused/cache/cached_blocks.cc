@@ -1,4 +1,4 @@
-// Counting blocks in memory.
+// Counts the blocks in memory.
 #include "fused/cache/cached_blocks.h"
 
 #include <vector>

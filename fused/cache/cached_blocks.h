@@ -1,4 +1,5 @@
-// The blocks of files in memory: which there are, what they take, and which go first.
+// The blocks of files in memory: which blocks there are, how much memory they take, and which are
+// evicted first.
 #pragma once
 
 #include "fused/cache/node.h"
@@ -6,7 +7,7 @@
 
 namespace s3oram {
 
-/// Under the mutex of the file system.
+/// Used under the mutex of the file system.
 class CachedBlocks {
  public:
   using Handle = std::shared_ptr<CachedBlock>;
@@ -15,39 +16,37 @@ class CachedBlocks {
   CachedBlocks(const Packs& packs, std::uint32_t block_size, std::size_t limit)
       : packs_(packs), block_size_(block_size), limit_(limit) {}
 
-  /// Adds an empty block to a file that has none there.
+  /// Adds an empty block to a file that has no block `index` in memory.
   Handle add(Node& node, std::uint64_t index);
-  /// Updates all counts and lists from the block's state. To be called after every change of that
-  /// state.
+  /// Updates all counts and lists from the block's state. Call it after every change of that state.
   void account(const Handle& block);
-  /// Takes the block out of its file, so that nobody finds it any more. A transfer in flight goes
-  /// on.
+  /// Detaches the block from its file, so that it is no longer found. A transfer in flight goes on.
   void cut_off(const Handle& block);
-  /// Marks a block as used last.
+  /// Marks the block as the one used most recently.
   void used(const Handle& block) {
     if (block->list == &clean_) clean_.splice(clean_.end(), clean_, block->place);
   }
-  /// Forgets blocks that are not dirty, the least recently used first, while there are too many
-  /// bytes.
+  /// Drops blocks that are not dirty, the least recently used first, while memory is above the
+  /// limit.
   void evict();
-  /// Forgets blocks of a file that are not dirty.
+  /// Drops the blocks of a file that are not dirty.
   void drop_clean(Node& node);
 
   std::size_t limit() const { return limit_; }
   void set_limit(std::size_t bytes) { limit_ = bytes; }
-  /// Returns the bytes in memory, with those of packs.
+  /// Returns the bytes in memory, including those of packs.
   std::size_t bytes() const {
     return bytes_ + (clean_.size() + dirty_.size()) * kOverhead + packs_.bytes_in_memory();
   }
   std::size_t dirty_bytes() const { return dirty_bytes_; }
   std::size_t dirty_memory() const { return dirty_bytes_ + dirty_.size() * kOverhead; }
-  /// Returns the room that the device must find for data that waits to be written.
+  /// Returns how many bytes of room the device must find for data that waits to be written.
   std::uint64_t room_bytes() const { return room_bytes_; }
   const List& dirty() const { return dirty_; }  // the oldest first
 
  private:
-  /// About how much memory a block takes besides its data, including its node, because most files
-  /// have one block.
+  /// Roughly the memory that a block takes besides its data. It includes the node, because most
+  /// files have one block.
   static constexpr std::size_t kOverhead = 768;
 
   const Packs& packs_;
@@ -56,7 +55,7 @@ class CachedBlocks {
   List clean_;  // least recently used first; may be evicted
   List dirty_;  // oldest first
   std::size_t bytes_ = 0, dirty_bytes_ = 0;
-  std::size_t room_bytes_ = 0;  // of dirty_bytes_, those for which the device needs room
+  std::size_t room_bytes_ = 0;  // the part of dirty_bytes_ for which the device needs room
 };
 
 }  // namespace s3oram

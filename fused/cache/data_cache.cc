@@ -1,4 +1,4 @@
-// The read half of DataCache, its bookkeeping, and the operations that make files smaller.
+// The read half of DataCache, its bookkeeping, and the operations that remove data from files.
 #include "fused/cache/data_cache.h"
 
 #include <spdlog/spdlog.h>
@@ -10,7 +10,7 @@
 namespace s3oram {
 namespace {
 
-/// Returns how many packs that were read stay in memory: a share of the cache's limit.
+/// Returns how many packs stay in memory after they were read: a share of the cache's limit.
 std::size_t packs_in_memory(const CacheOptions& options, std::uint32_t block_size) {
   return std::max<std::size_t>(2, options.limit / 16 / block_size);
 }
@@ -41,7 +41,7 @@ DataCache::DataCache(std::mutex& mutex, BlockDevice& device, Metadata& metadata,
 void DataCache::set_limit(std::size_t bytes) {
   blocks_.set_limit(bytes);
   blocks_.evict();
-  waits.wake(false);  // there may be room to write now, or none
+  waits.wake(false);  // a wait for room may be over
 }
 
 // ---- reading -----------------------------------------------------------------------------------
@@ -122,8 +122,8 @@ PosixStatus DataCache::move_out(Node& node, std::uint64_t index, BlockId pack) {
   return {};
 }
 
-/// Returns the block with its data, or null for a hole. The lock was not released since the block
-/// was found.
+/// Returns the block with its data, or null for a hole. The lock is not released between finding
+/// the block and returning it.
 Posix<DataCache::Handle> DataCache::ready_block(Lock& lock, Node& node, std::uint64_t index) {
   while (true) {
     S3O_POSIX_TRY(load(node, index));
@@ -153,14 +153,14 @@ void DataCache::read_ahead(Node& node, std::uint64_t first, std::uint64_t last) 
     return;
   }
   if (last < node.next_read) return;
-  const bool begins = node.next_read == 0;  // one request is no sequence yet
+  const bool begins = node.next_read == 0;  // a single request is no sequence yet
   node.next_read = last + 1;
   const auto affordable = static_cast<unsigned>(limit() / 8 / block_size_);
   const unsigned most = std::min(options_.read_ahead, affordable);
   node.read_ahead = begins ? 0 : std::min(most, std::max(2u, node.read_ahead * 2));
   if (node.size == 0) return;
   const std::uint64_t end = std::min(last + node.read_ahead, (node.size - 1) / block_size_);
-  // Errors are ignored here: a reader of the block will get them.
+  // Errors are ignored here, because a reader of the block will get them.
   for (std::uint64_t index = last + 1; index <= end && load(node, index); ++index) continue;
 }
 
@@ -187,7 +187,7 @@ Posix<std::size_t> DataCache::read(Lock& lock, Node& node, std::uint64_t offset,
 
 // ---- writing -----------------------------------------------------------------------------------
 
-/// Bounds dirty data: waits for flushes, unless the block is dirty already.
+/// Bounds dirty data: waits for flushes, unless the block is already dirty.
 PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index) {
   const auto has_room = [&] {
     const auto found = node.blocks.find(index);
@@ -204,7 +204,7 @@ PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index
     want_oldest();
     const auto& dirty = blocks_.dirty();
     if (!dirty.empty() && dirty.front()->write_error != 0) error = dirty.front()->write_error;
-    // If the device was full since this wait began, waiting longer does not help.
+    // If the device has been full since this wait began, waiting longer does not help.
     if (!out_of_room_ || *out_of_room_ < start) return false;
     error = ENOSPC;
     return true;
@@ -234,7 +234,7 @@ Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::
   bool whole_hole = false;
   if (!node.blocks.contains(index)) {
     S3O_POSIX_GET(extent, extents.find(node, index));
-    if (extent && from == 0 && to >= extent->valid) {  // nothing of the old content remains
+    if (extent && from == 0 && to >= extent->valid) {  // none of the old content remains
       const Handle block = blocks_.add(node, index);
       if (held.good(extent->block)) {
         block->home = extent->block;
@@ -264,7 +264,7 @@ Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::
   return blocks_.add(node, index);
 }
 
-/// Called after a change of `data`.
+/// Called after each change of `data`.
 void DataCache::changed(const Handle& block) {
   ++block->version;
   block->dirty = true;
@@ -328,10 +328,10 @@ PosixStatus DataCache::forget(Node& node, std::uint64_t index) {
   return {};
 }
 
-/// Makes everything from byte `valid` (> 0) of the block on read as zero.
+/// Makes everything in the block from byte `valid` (> 0) on read as zero.
 PosixStatus DataCache::lower_valid(Node& node, std::uint64_t index, std::uint32_t valid) {
   S3O_POSIX_GET(extent, extents.find(node, index));
-  // A damaged row cannot be corrected. It need not be if the block is cached and written again.
+  // A damaged row cannot be corrected, but it need not be if the block is cached and written again.
   if (!extent || extent->block == kImpossibleBlock) {
     if (!node.blocks.contains(index))
       S3O_POSIX_TRY(extent ? extents.lost(node, index, extent->block)
@@ -386,8 +386,8 @@ PosixStatus DataCache::punch(Lock& lock, Node& node, std::uint64_t offset, std::
     const auto from = static_cast<std::uint32_t>(offset > base ? offset - base : 0);
     const auto to = static_cast<std::uint32_t>(std::min<std::uint64_t>(end - base, block_size_));
     if (from >= next->second) continue;
-    // The committed content is cut at once only if it is what users see. Otherwise a crash would
-    // leave neither the old nor the new content.
+    // The committed content is cut immediately only if it is what users see. Otherwise a crash
+    // would leave neither the old nor the new content.
     const auto cached = node.blocks.find(index);
     const bool is_newer = cached != node.blocks.end() && cached->second->unflushed();
     if (to >= next->second && (from == 0 || !is_newer)) {

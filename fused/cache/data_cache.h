@@ -1,15 +1,15 @@
 // The contents of files: a cache of whole blocks with write-back and read-ahead between file
 // operations and the device. It decides what an operation costs in accesses:
-//   - reading a hole, truncating, punching whole blocks, removing: none;
-//   - writing: none until the block is flushed, then one however often it was written;
+//   - reading a hole, truncating, punching whole blocks and removing a file: none;
+//   - writing: none until the block is flushed, then one, however often it was written;
 //   - writing part of a block that is not cached and holds other bytes: one to read it first.
 // Pieces of at most half a block (small files, and the tails of others) lie together in packs
-// (packs.h): pieces that are flushed together or read soon after each other share their accesses.
+// (packs.h), so that pieces flushed together, or read soon after each other, share their accesses.
 //
 // A block's extent, and the size it gives its file, enter the metadata when the device has
-// acknowledged its write, never before. Those of a file that is truncated to nothing and written
-// again enter all at once, when it is closed or flushed. Data whose write fails stays dirty, and is
-// written again later.
+// acknowledged its write, never before. If a file is truncated to nothing and written again, its
+// new extents and size all enter together, when the file is closed or flushed. Data whose write
+// fails stays dirty, and is written again later.
 //
 // Threads: `mutex` guards the cache, the metadata and the nodes. Operations are called with it
 // locked and release it while they wait; callbacks of the device take it briefly. Lock order:
@@ -39,8 +39,8 @@ struct CacheOptions {
   std::size_t limit = 256u << 20;              // bytes in memory; half of them may be dirty
   unsigned in_flight = 64;                     // writes at a time
   unsigned read_ahead = 32;                    // blocks
-  std::chrono::milliseconds deadline{20'000};  // without progress, before an operation fails
-  std::chrono::milliseconds retry{1'000};      // pause before a failed write is tried again
+  std::chrono::milliseconds deadline{20'000};  // without progress; then the operation fails
+  std::chrono::milliseconds retry{1'000};      // pause before a failed write is retried
   Timing* timing = &system_timing();
   /// Returns the bytes for which the device has or can find room. Called under the lock for every
   /// new block.
@@ -48,7 +48,7 @@ struct CacheOptions {
 };
 
 /// It is wide because reading, writing, truncating and flushing change one block's state under one
-/// lock; CachedBlocks, Packs and FileExtents hold what can be told apart.
+/// lock; CachedBlocks, Packs and FileExtents hold what could be separated.
 class DataCache {
  public:
   DataCache(std::mutex& mutex, BlockDevice& device, Metadata& metadata,
@@ -59,57 +59,58 @@ class DataCache {
   /// Returns the number of bytes read: fewer than asked at the end of the file.
   Posix<std::size_t> read(Lock& lock, Node& node, std::uint64_t offset, MutableByteSpan out);
   /// `taken`: the kernel has already accepted the data from the program, so an error would lose it.
-  /// The data is then kept dirty even if the device has no room; see held_back().
+  /// Such data is kept dirty even if the device has no room; see held_back().
   PosixStatus write(Lock& lock, Node& node, std::uint64_t offset, ByteSpan in, bool taken);
   /// Returns whether data of the node waits for room on the device.
   bool held_back(Node& node) const;
   /// Makes [offset, offset + length) read zero; the file keeps its size. Whole blocks are freed.
   PosixStatus punch(Lock& lock, Node& node, std::uint64_t offset, std::uint64_t length);
-  /// Changes the size.
+  /// Sets the file's size.
   PosixStatus truncate(Node& node, std::uint64_t size);
-  /// Turns at most `most` blocks from `index` on into holes, and moves `index` behind them. Returns
-  /// whether there may be more.
+  /// Turns at most `most` blocks from `index` on into holes, and advances `index` past them.
+  /// Returns whether the file may have more blocks.
   Posix<bool> free_blocks(Node& node, std::uint64_t& index, std::size_t most);
   /// SEEK_DATA (`data`) or SEEK_HOLE from `offset`, which lies inside the file.
   Posix<std::uint64_t> seek(Node& node, std::uint64_t offset, bool data);
 
-  /// Waits until everything written to these nodes so far, and their sizes, are acknowledged. The
-  /// next commit then holds them, except contents that replace others (see settle()). `awaited`
-  /// writes go before those flushed in the background.
+  /// Waits until the device has acknowledged everything written to these nodes so far. The next
+  /// commit then contains that data and the sizes, except contents that replace others (see
+  /// settle()). `awaited` writes go before those flushed in the background.
   PosixStatus flush(Lock& lock, const std::vector<std::shared_ptr<Node>>& nodes, bool awaited);
-  /// If the node's content replaces another, puts as much of it as is acknowledged into the
-  /// metadata, from where it commits.
+  /// If the node's content replaces another, enters as much of it as is acknowledged into the
+  /// metadata; the next commit contains it.
   PosixStatus settle(Node& node);
-  /// Calls settle(). After a failure, which is logged, the content waits.
+  /// Calls settle(). Logs a failure; the content then waits for a later call.
   void settle_or_tell(Node& node);
-  /// Called when the node's content is complete. If it replaces another, it is flushed and settles.
+  /// Called when the node's content is complete. If the content replaces another, flushes and
+  /// settles it.
   PosixStatus complete(Node& node);
-  /// Begins to flush without waiting.
+  /// Begins to flush the node, without waiting.
   void start_flush(Node& node);
   std::uint64_t blocks_of(const Node& node) const {
     return (node.replacement ? node.replacement->extents.size() : node.row.blocks) +
            node.new_blocks;
   }
-  /// Returns the bytes that the node takes on the device, in whole sectors of 512: a small last
-  /// piece takes no whole block.
+  /// Returns the bytes that the node takes on the device, in whole sectors of 512 bytes, because a
+  /// small last piece takes less than a block.
   std::uint64_t bytes_of(const Node& node) const;
-  /// Returns how much of the range lies in existing blocks.
+  /// Returns how many bytes of the range lie in existing blocks.
   Posix<std::uint64_t> bytes_within(Node& node, std::uint64_t offset, std::uint64_t length);
-  /// Moves block `index` out of this pack, if it lies there, by writing it again. Does not wait.
+  /// If block `index` lies in this pack, moves it out by writing it again. Does not wait.
   PosixStatus move_out(Node& node, std::uint64_t index, BlockId pack);
-  /// Forgets blocks that are not dirty.
+  /// Drops the node's blocks that are not dirty.
   void drop_clean(Node& node) { blocks_.drop_clean(node); }
 
-  /// Tries failed writes again whose pause is over.
+  /// Retries failed writes whose pause is over.
   void retry_failed();
   bool has_failed() const { return queue_.has_failed(); }
-  /// Returns whether there are contents that replace others.
+  /// Returns whether some node's content replaces another.
   bool has_replacements() const { return replacing_ > 0; }
   /// Returns whether the device was used since the last call.
   bool take_used() { return std::exchange(used_, false); }
 
-  /// Returns whether freed blocks still take up room that a backup would release, and then asks for
-  /// a backup.
+  /// Returns whether freed blocks still take up room that a backup would release. If so, asks for a
+  /// backup.
   bool room_is_held() {
     const bool held_back = numbers.uncovered() > 0;
     if (held_back && want_backup) want_backup();
@@ -123,24 +124,26 @@ class DataCache {
   HeldBlocks held;
   Packs packs;
   FileExtents extents;
-  DeviceWait waits;  // for others that wait for the device too
+  DeviceWait waits;  // also used by other classes that wait for the device
   std::size_t bytes() const { return blocks_.bytes(); }
   std::size_t dirty_bytes() const { return blocks_.dirty_bytes(); }
   std::size_t limit() const { return blocks_.limit(); }
   /// Sets the limit, and evicts clean blocks above it.
   void set_limit(std::size_t bytes);
-  /// Returns the room that the device must find for data that waits to be written.
+  /// Returns how many bytes of room the device must find for data that waits to be written.
   std::uint64_t room_bytes() const { return blocks_.room_bytes(); }
-  /// Returns the bytes that are left free on a full device.
+  /// Returns how many bytes stay free on a device that counts as full.
   std::uint64_t spare_bytes() const { return kSpareBlocks * block_size_; }
   std::uint32_t block_size() const { return block_size_; }
-  /// Returns the writes and reads in flight. The device may call back while there are any.
+  /// Returns the number of writes and reads in flight. The device may call back while there are
+  /// any.
   unsigned in_flight() const { return writes() + reads_; }
 
  private:
   static constexpr std::uint64_t kSpareBlocks = 16;
   using Handle = CachedBlocks::Handle;
-  /// A version of a block that is to become durable. `no_room` is the block's count at the start.
+  /// A version of a block that is to become durable. `no_room` is the block's count when the wait
+  /// began.
   struct Target {
     Handle block;
     std::uint64_t version;
@@ -153,7 +156,7 @@ class DataCache {
                                std::uint32_t to, bool taken);
   PosixStatus wait_for_room(Lock& lock, Node& node, std::uint64_t index);
   PosixStatus load(Node& node, std::uint64_t index);
-  /// `by_device`: the content came from the device, which therefore made progress.
+  /// `by_device`: whether the content came from the device, which therefore made progress.
   void loaded(const Handle& block, Result<Bytes> content, bool by_device = true);
   void read_ahead(Node& node, std::uint64_t first, std::uint64_t last);
 
@@ -163,8 +166,8 @@ class DataCache {
 
   PosixStatus forget(Node& node, std::uint64_t index);
   PosixStatus lower_valid(Node& node, std::uint64_t index, std::uint32_t valid);
-  /// Returns the first block >= index that holds bytes, and how many; std::nullopt if there is
-  /// none.
+  /// Returns the first block >= `index` that holds bytes, and how many it holds; std::nullopt if
+  /// there is none.
   Posix<std::optional<std::pair<std::uint64_t, std::uint32_t>>> next_block(Node& node,
                                                                            std::uint64_t index);
 
@@ -180,7 +183,7 @@ class DataCache {
   void written(const Handle& block, const Status& outcome);
   PosixStatus wait_durable(Lock& lock, const std::vector<Target>& targets, bool awaited);
   void add_targets(Node& node, std::vector<Target>& targets);
-  /// Frees a place, of which `bytes` are given back if it lies in a pack.
+  /// Frees a place. If it lies in a pack, gives `bytes` of it back.
   void release(BlockId place, std::size_t bytes);
   void free_block(BlockId block);
 
@@ -193,11 +196,11 @@ class DataCache {
 
   CachedBlocks blocks_;
   FlushQueue queue_;                 // written as soon as fewer writes are in flight
-  unsigned writes_ = 0, reads_ = 0;  // of whole blocks
+  unsigned writes_ = 0, reads_ = 0;  // transfers of whole blocks under way
   unsigned writes() const { return writes_ + packs.writing(); }
-  bool awaited_piece_ = false;  // in the pack that is being filled
+  bool awaited_piece_ = false;  // a caller waits for a piece in the pack being filled
   std::size_t replacing_ = 0;   // nodes with a replacement
-  std::uint64_t settled_ = 0;   // contents that took the place of others
+  std::uint64_t settled_ = 0;   // number of contents that took the place of others
   bool used_ = false;
   std::optional<Timing::Time> out_of_room_;  // when a write last found no room; reset by a success
 };

@@ -28,7 +28,7 @@ void DataCache::pump() {
     start_write(next->block);
     awaited_piece_ |= next->awaited && is_packed(*next->block->target);
   }
-  // Until then, more pieces join the same pack.
+  // Until a write starts, more pieces join the same pack.
   if (!queue_.has_awaited() && (queue_.empty() || awaited_piece_)) {
     packs.start();
     awaited_piece_ = false;
@@ -61,7 +61,7 @@ void DataCache::start_write(const Handle& block) {
   }
   Bytes content;
   content.reserve(block_size_);
-  content = block->data;  // a copy: users may change the block meanwhile
+  content = block->data;  // a copy, because users may change the block meanwhile
   content.resize(block_size_);
   ++writes_;
   if (!rule_holds(Rule::decide_never_waits)) record(block, *block->target);
@@ -72,7 +72,7 @@ void DataCache::start_write(const Handle& block) {
   });
 }
 
-/// Enters the block's extent into the metadata, from where it commits next.
+/// Enters the block's extent into the metadata; the next commit contains it.
 void DataCache::record(const Handle& block, BlockId place) {
   Node& node = *block->node;
   if (!block->owned && !node.replacement) ++node.row.blocks;
@@ -83,8 +83,8 @@ void DataCache::record(const Handle& block, BlockId place) {
   extents.store_size(node, block->index * block_size_ + block->in_flight_valid);
 }
 
-/// Called when the write in flight has succeeded: moves the block to its target. The caller records
-/// it.
+/// Called when the write in flight has succeeded. Moves the block to its target; the caller records
+/// the extent.
 void DataCache::move_home(CachedBlock& block) {
   held.written(*block.target);
   const auto left = std::exchange(block.home, block.target);
@@ -92,15 +92,15 @@ void DataCache::move_home(CachedBlock& block) {
   block.home_bytes = block.in_flight_valid;
 }
 
-/// Handles the device's answer. Only now may the extent, and the size that it gives the file,
-/// commit.
+/// Handles the device's answer to a write. Only now may the extent, and the size that it gives the
+/// file, commit.
 void DataCache::written(const Handle& block, const Status& outcome) {
   used_ = true;
   block->flushing = false;
   if (block->former) {
     written_former(*block, outcome.has_value());
   } else if (!block->node) {
-    release(*block->target, block->in_flight_valid);  // cutting it off removed its extent
+    release(*block->target, block->in_flight_valid);  // cutting the block off removed its extent
   } else if (outcome || !rule_holds(Rule::hold_writes)) {
     Node& node = *block->node;
     move_home(*block);
@@ -115,7 +115,7 @@ void DataCache::written(const Handle& block, const Status& outcome) {
     if (block->target != block->home) release(*block->target, block->in_flight_valid);
     block->write_error = to_errno(outcome.error());
     const bool full = block->write_error == ENOSPC;
-    if (full) settle_or_tell(*block->node);  // frees the content that it replaces
+    if (full) settle_or_tell(*block->node);  // frees the content that is being replaced
     block->dirty = true;
     if (!block->failing_since) block->failing_since = now;
     block->not_before = now + options_.retry;
@@ -145,7 +145,7 @@ void DataCache::add_targets(Node& node, std::vector<Target>& targets) {
     if (block->unflushed()) targets.push_back({block, block->version, block->no_room});
 }
 
-/// Waits until every target is acknowledged, or no longer part of a file.
+/// Waits until every target is acknowledged, or is no longer part of a file.
 PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targets, bool awaited) {
   for (const auto& [block, version, no_room] : targets)
     if (block->in_flight_version < version || !block->flushing) want(block, awaited);
@@ -158,8 +158,8 @@ PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targe
            (!left->block->node || left->block->durable_version >= left->version))
       ++left;
     if (left == targets.end()) return true;
-    // A block that has failed for the deadline is given up with its next failure. If there is no
-    // room it is given up with the second failure, because the first makes the device look for
+    // A block that has been failing for the deadline is given up at its next failure. If there is
+    // no room, it is given up at the second failure, because the first makes the device look for
     // room.
     const CachedBlock& block = *left->block;
     const auto failed_at = block.not_before - options_.retry;

@@ -1,5 +1,5 @@
-// Contents that replace others: a file is truncated to nothing and written again. The tables keep
-// the old content until settle(), which exchanges the two between two commits.
+// Replaces the content of a file that is truncated to nothing and written again. The tables keep
+// the old content until settle(), which exchanges the two contents between two commits.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace s3oram {
 
-/// Begins a replacement: the file is empty for its users from now on.
+/// Begins a replacement. To its users the file is empty from now on.
 void DataCache::replace(Node& node) {
   Replacement replacement;
   replacement.since = timing_.now();
@@ -27,11 +27,11 @@ void DataCache::replace(Node& node) {
   ++replacing_;
 }
 
-/// Called when a write of the old content has ended, which a crash must still find complete.
+/// Called when a write of the old content has ended. A crash must still find that content complete.
 void DataCache::written_former(CachedBlock& block, bool succeeded) {
   Node& node = *std::exchange(block.former, nullptr);
   std::erase_if(node.replacement->in_flight, [&](const auto& other) { return &*other == &block; });
-  if (!succeeded) {  // the block holds what it held before
+  if (!succeeded) {  // the block keeps its previous content
     if (block.target != block.home) release(*block.target, block.in_flight_valid);
     return;
   }
@@ -75,7 +75,8 @@ PosixStatus DataCache::settle(Node& node) {
 
 void DataCache::settle_or_tell(Node& node) {
   if (const auto settled = settle(node); !settled)
-    spdlog::error("inode {}: its new content waits: {}", node.ino, std::strerror(settled.error()));
+    spdlog::error("inode {}: its new content cannot be committed yet: {}", node.ino,
+                  std::strerror(settled.error()));
 }
 
 PosixStatus DataCache::complete(Node& node) {

@@ -1,4 +1,4 @@
-// Deadlines of waits for the device.
+// Computes the deadlines of waits for the device.
 #include "fused/cache/device_wait.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Where the blocks of a file lie, and holes that damage may have made.
+// Finds the blocks of a file, and tells holes from extents that damage may have hidden.
 #include "fused/cache/file_extents.h"
 
 #include <spdlog/spdlog.h>
@@ -8,7 +8,8 @@
 namespace s3oram {
 namespace {
 
-/// Replaces the length of a damaged row by a whole block, because it cannot be believed either.
+/// Replaces the length in a damaged row with a whole block, because the length cannot be trusted
+/// either.
 ExtentRow believed(ExtentRow row, std::uint32_t block_size) {
   if (row.block == kImpossibleBlock) row.valid = block_size;
   return row;
@@ -48,7 +49,7 @@ Posix<bool> FileExtents::is_hole(Node& node, std::uint64_t index) const {
   if (!(damaged || metadata_.damage.any()) || node.replacement ||
       index * block_size_ >= node.row.size)
     return true;
-  S3O_POSIX_TRY(metadata_.extents.find({node.ino, index}));  // a damaged row may hide it
+  S3O_POSIX_TRY(metadata_.extents.find({node.ino, index}));  // damage may hide the extent
   if (!node.lacks_extents) {
     std::uint64_t extents = 0;
     S3O_POSIX_TRY(
@@ -69,8 +70,8 @@ PosixStatus FileExtents::need_hole(Node& node, std::uint64_t index) {
 PosixStatus FileExtents::lost(const Node& node, std::uint64_t index, BlockId place) {
   if (held_.tell(place == kImpossibleBlock ? ~node.ino : place))
     spdlog::error(
-        "inode {}: its bytes from {} on are lost, or claimed by another file too: "
-        "unmount and run s3oramfs fsck",
+        "inode {}: its bytes from {} on are lost, or claimed by another file too; unmount and run "
+        "s3oramfs fsck",
         node.ino, index * block_size_);
   return posix_error(EIO);
 }
@@ -90,7 +91,7 @@ void FileExtents::erase(Node& node, std::uint64_t index, const ExtentRow& row) {
   } else {
     metadata_.extents.erase({node.ino, index});
     if (node.row.blocks > 0 && row.block != kImpossibleBlock) --node.row.blocks;
-    metadata_.inodes.put(node.ino, node.row);  // a commit may come before the operation ends
+    metadata_.inodes.put(node.ino, node.row);  // a commit may come before all are erased
   }
 }
 

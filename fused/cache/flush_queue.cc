@@ -1,4 +1,4 @@
-// The order of writes.
+// Orders the writes of dirty blocks.
 #include "fused/cache/flush_queue.h"
 
 namespace s3oram {

@@ -1,28 +1,28 @@
-// Which blocks are written next: those that somebody waits for, then the others; and those whose
-// write failed, after a pause.
+// Decides which block is written next: first those that an operation waits for, then the others.
+// Blocks whose write failed are queued again after a pause.
 #pragma once
 
 #include "fused/cache/node.h"
 
 namespace s3oram {
 
-/// Under the mutex of the file system.
+/// Used under the mutex of the file system.
 class FlushQueue {
  public:
   using Handle = std::shared_ptr<CachedBlock>;
 
-  /// Puts the block into the queue if it is dirty. If a write is in flight, it is written again
-  /// after that. A block whose pause is not over waits for retry().
+  /// Puts the block into the queue if it is dirty. If a write of it is in flight, it is written
+  /// again after that one. A block whose pause is not over waits for retry().
   void want(const Handle& block, bool awaited, Timing::Time now);
   struct Next {
     Handle block;
     bool awaited = false;
   };
-  /// Takes the next block that is still to be written; none if there is none.
+  /// Takes the next block that still has to be written; std::nullopt if there is none.
   std::optional<Next> take();
   /// Keeps a block whose write failed.
   void failed(const Handle& block) { failed_.push_back(block); }
-  /// Wants the failed blocks whose pause is over.
+  /// Queues the failed blocks whose pause is over.
   void retry(Timing::Time now);
 
   bool has_failed() const { return !failed_.empty(); }
@@ -34,7 +34,7 @@ class FlushQueue {
   using List = std::list<Handle>;
 
   List awaited_, queue_;
-  List failed_;  // to be tried again
+  List failed_;  // blocks to be tried again
 };
 
 }  // namespace s3oram

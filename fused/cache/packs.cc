@@ -6,7 +6,7 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kFewPacks = 16;  // below, sparse() returns none
+constexpr std::size_t kFewPacks = 16;  // with fewer packs, sparse() returns none
 constexpr std::uint64_t kSearchesBetween = 100;
 
 }  // namespace
@@ -34,7 +34,7 @@ BlockId Packs::put(ByteSpan piece, Written written) {
   return place;
 }
 
-/// Writes the full open pack at once; nothing is added to it any more.
+/// Writes the full open pack immediately; nothing more is added to it.
 void Packs::close() {
   const auto pack = std::exchange(open_, nullptr);
   write(pack);

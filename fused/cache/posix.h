@@ -8,7 +8,7 @@
 
 namespace s3oram {
 
-/// A T or an errno; never ignored.
+/// A T or an errno, which callers may not ignore.
 template <class T>
 class [[nodiscard]] Posix : public tl::expected<T, int> {
  public:
@@ -28,13 +28,13 @@ inline Errc code_of_barrier(int number) {
 
 }  // namespace s3oram
 
-/// Returns the errno of `expr`, a Result or a Posix, from the enclosing function, if it has one.
+/// If `expr`, a Result or a Posix, is an error, returns its errno from the enclosing function.
 #define S3O_POSIX_TRY(expr)                                                  \
   do {                                                                       \
     if (auto s3o_outcome = (expr); !s3o_outcome)                             \
       return ::s3oram::posix_error(::s3oram::to_errno(s3o_outcome.error())); \
   } while (false)
-/// Returns the errno of `expr` likewise, or puts its value into the new variable `name`.
+/// Returns the errno of `expr` in the same way, or puts its value into the new variable `name`.
 #define S3O_POSIX_GET(name, expr)                                                      \
   auto name##_or = (expr);                                                             \
   if (!name##_or) return ::s3oram::posix_error(::s3oram::to_errno(name##_or.error())); \

@@ -1,4 +1,4 @@
-// The system's clocks, and the kernel's clock of file changes.
+// The system's clocks, and the clock with which the kernel stamps file changes.
 #include "fused/cache/timing.h"
 
 #include <sys/mman.h>
@@ -14,9 +14,9 @@ namespace {
 class SystemTiming final : public Timing {
  public:
   Time now() override { return std::chrono::steady_clock::now(); }
-  /// Reads the kernel's clock of file changes from a file in memory, because there is no call for
-  /// it. Some of our files' times come from the kernel, and a later change must not seem older: the
-  /// system's clock is ahead of that clock, and its coarse clock may be behind.
+  /// Reads the kernel's clock of file changes from a file in memory, because there is no system
+  /// call for it. Some of our files' times come from the kernel, and a later change must not seem
+  /// older. The system's clock is ahead of the kernel's, and the coarse clock may be behind it.
   std::int64_t wall_clock() override {
     struct stat found {};
     if (file_ >= 0 && ::futimens(file_, nullptr) == 0 && ::fstat(file_, &found) == 0)

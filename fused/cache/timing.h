@@ -11,7 +11,7 @@ namespace s3oram {
 
 using Lock = std::unique_lock<std::mutex>;
 
-/// Any thread.
+/// May be used on any thread.
 class Timing {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -21,12 +21,12 @@ class Timing {
   virtual Time now() = 0;
   /// Returns nanoseconds since 1970, for the times of files.
   virtual std::int64_t wall_clock() = 0;
-  /// Releases the lock until `changed` is notified or `until` has come, or for less: callers check
-  /// their condition again.
+  /// Releases the lock until `changed` is notified or `until` has come. May return earlier, so
+  /// callers must check their condition again.
   virtual void wait(Lock& lock, std::condition_variable& changed, Time until) = 0;
 };
 
-/// Returns nanoseconds since 1970, or the nearest time that fits: of the years 1677 to 2262.
+/// Returns nanoseconds since 1970, or the nearest time that fits (in the years 1677 to 2262).
 std::int64_t to_ns(const timespec& time);
 
 /// The system's clocks; waiting blocks the thread.

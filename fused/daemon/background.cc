@@ -17,7 +17,8 @@
 namespace s3oram {
 namespace {
 
-// The child's message: its exit code as a byte, then text. Readiness is the byte 0.
+// Sends the child's message: its exit code as a byte, then text. The byte 0 means that the child is
+// ready.
 Status tell(Descriptor pipe, Errc code, const std::string& text) {
   const std::string message = static_cast<char>(code) + text;
   if (::write(pipe.get(), message.data(), message.size()) >= 0) return {};
@@ -39,7 +40,7 @@ Status tell(Descriptor pipe, Errc code, const std::string& text) {
     ::_exit(static_cast<int>(Errc::failed));
   }
   if (message[0] == 0) mounted();
-  // The text may come from a user's files, while this process may be root's.
+  // The text may come from a user's files, while this process may belong to root.
   if (message.size() > 1)
     std::fprintf(stderr, "s3oramfs: %s\n", printable_lines(message.substr(1)).c_str());
   ::_exit(static_cast<unsigned char>(message[0]));
@@ -53,7 +54,7 @@ Result<Background> Background::start(const std::function<void()>& mounted) {
   if (!open_pipe(ends)) return system_failure(errno, "pipe");
   const pid_t child = ::fork();
   if (child < 0)
-    return fail(Errc::failed, "no daemon can be started: {}", reason_not_started(errno));
+    return fail(Errc::failed, "the daemon cannot be started: {}", reason_not_started(errno));
   if (child > 0) {
     ends[1].close();
     await(ends[0].get(), child, mounted);

@@ -1,4 +1,5 @@
-// Goes to the background: the parent waits until its child serves the mount or reports an error.
+// Puts the daemon into the background: the parent waits until its child serves the mount or reports
+// an error.
 #pragma once
 
 #include <functional>
@@ -23,8 +24,8 @@ class Background {
   bool is_background() const { return pipe_.get() >= 0; }
   /// Shows `text` to the user of the waiting parent.
   void say(const std::string& text) const;
-  /// Makes the parent exit with 0, and leaves its session, its terminal and its files. SIGPIPE must
-  /// be ignored. Errors: the parent was ended, so its user wants no mount.
+  /// Makes the parent exit with 0, and leaves its session, terminal and files. SIGPIPE must be
+  /// ignored. Errors: the parent was ended, so the user no longer wants the mount.
   Status ready();
   /// Makes the parent exit with this error.
   void failed(const Error& error);
@@ -33,7 +34,7 @@ class Background {
   Background(Descriptor pipe, std::vector<int> inherited)
       : pipe_(std::move(pipe)), inherited_(std::move(inherited)) {}
   Descriptor pipe_;
-  std::vector<int> inherited_;  // the caller's open files: a passphrase may come from one
+  std::vector<int> inherited_;  // the caller's open files; one of them may supply the passphrase
 };
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// One line in, one JSON text out.
+// Turns each request into calls of the mount, and the result into JSON.
 #include "fused/daemon/control_requests.h"
 
 #include <nlohmann/json.hpp>

@@ -7,7 +7,7 @@
 
 namespace s3oram {
 
-/// Returns a handler of all requests but "end". It holds both references.
+/// Returns a handler for all requests but "end". The handler holds both references.
 ControlHandler control_handler(const Watched& watched, Locker& locker);
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// Listens for questions to the daemon, and answers each on a thread.
+// Listens for requests to the daemon, and answers each on a thread.
 #include "fused/daemon/control_socket.h"
 
 #include <fcntl.h>
@@ -24,12 +24,12 @@ namespace s3oram {
 namespace {
 
 constexpr std::size_t kLongestRequest = 1024;
-constexpr std::size_t kLongestUnlock = (2 << 20) + 1024;  // with a key file of 1 MiB
-constexpr std::chrono::seconds kPatience{5};              // to send the line, and to read an answer
-constexpr int kAcceptPause = 100;                         // ms, after a failed accept
+constexpr std::size_t kLongestUnlock = (2 << 20) + 1024;  // bytes; room for a key file of 1 MiB
+constexpr std::chrono::seconds kPatience{5};  // time to send the line, and to read an answer
+constexpr int kAcceptPause = 100;             // ms, after a failed accept
 constexpr int kBacklog = 8;
 constexpr std::size_t kReady = 4, kMost = 32;  // threads that answer
-constexpr const char* kTooMany = "the daemon answers as many questions as it can: ask again later";
+constexpr const char* kTooMany = "the daemon is busy with too many requests: try again later";
 
 void send_all(int connection, const std::string& text) {
   for (std::size_t sent = 0; sent < text.size();) {
@@ -162,7 +162,7 @@ void ControlSocket::listen() {
     if (::poll(wake, 2, -1) < 0) continue;
     if (wake[1].revents != 0) return;
     Descriptor connection(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (connection.get() < 0) {  // perhaps too many open files: pause before the next try
+    if (connection.get() < 0) {  // perhaps too many files are open: pause before the next try
       ::poll(&wake[1], 1, kAcceptPause);
       continue;
     }
@@ -171,8 +171,8 @@ void ControlSocket::listen() {
   }
 }
 
-/// Queues a question. A status must not wait behind a sync, so one more thread is started if all
-/// are busy; if the system gives none, the question waits.
+/// Queues a request. A status must not wait behind a sync, so one more thread is started if all are
+/// busy. If the system refuses a thread, the request waits.
 void ControlSocket::take(Descriptor connection) {
   bool all_are_busy = false;
   {
@@ -185,7 +185,7 @@ void ControlSocket::take(Descriptor connection) {
   asked_.notify_one();
   if (!all_are_busy || answering_.size() >= kMost) return;
   if (const Status added = add_thread(); !added)
-    spdlog::warn("no thread for another question to the daemon, which has to wait: {}",
+    spdlog::warn("no thread can be started to answer another request, which has to wait: {}",
                  added.error().message);
 }
 

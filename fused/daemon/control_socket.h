@@ -1,4 +1,5 @@
-// The daemon's control socket: one line in, one JSON line out, for `s3oramfs status`, `umount` ...
+// The daemon's control socket: each request is a line, each answer a line of JSON. It serves
+// `s3oramfs status`, `umount` ...
 //   "status"  {"ok":true, ...}
 //   "sync"    {"ok":true} when everything is durable
 //   "backup"  {"ok":true} when the servers keep all names as they are now
@@ -14,7 +15,7 @@
 //   "hurry"   {"ok":true}; silent servers are waited for no longer (FileSystem::hurry())
 //   "drop"    {"ok":true}; contents that are durable are dropped from memory
 //   "lock"    {"ok":true} when everything is durable and the mount is about to be locked; until
-//             "status" has "locked" nobody answers
+//             "status" has "locked", no request is answered
 //   "unlock KIND SECRET"  {"ok":true} when a locked mount goes on. KIND: "passphrase" or
 //             "key_file"; SECRET: its bytes in hexadecimal, or nothing for a vault without one
 //   "end"     {"ok":true}, and a second line when the daemon has ended: {"ok":true} if everything
@@ -37,7 +38,7 @@
 
 namespace s3oram {
 
-/// Answers one request with one JSON text; called from several threads.
+/// Answers one request with one JSON text. Called from several threads.
 using ControlHandler = std::function<std::string(const std::string& request)>;
 
 /// Returns an answer as text. Bytes that are not UTF-8, as directory names may contain, become
@@ -46,15 +47,16 @@ std::string control_answer(const nlohmann::json& answer);
 /// Returns the answer for a failure.
 std::string control_failure(const Error& error);
 
-/// Bounds the questions under way or waiting, and the connections that wait for the end: each has a
-/// descriptor. A further question gets a failure; a further wait for the end closes the oldest one.
+/// Bounds the requests under way or waiting, and the connections that wait for the end, because
+/// each takes a descriptor. A request above the bound gets a failure; a connection above it that
+/// waits for the end closes the oldest such connection.
 inline constexpr std::size_t kMostConnections = 64;
 
-/// The connections that have asked for the "end". Any thread.
+/// The connections that have sent "end". May be used on any thread.
 class LastWord {
  public:
   void keep(Descriptor connection);
-  /// Sends the outcome to all. Called when nothing of the vault is in use any more.
+  /// Sends the outcome to all of them. Called once nothing of the vault is in use.
   void say(const Status& outcome);
   std::size_t waiting() const;
 
@@ -65,9 +67,9 @@ class LastWord {
 
 class ControlSocket {
  public:
-  /// Listens at `path` (mode 0600), which must be short (see sun_path), so best relative to the
-  /// current directory. Replaces a socket left behind by a dead daemon. Starts a few answering
-  /// threads at once, so that questions are answered even if the system gives no more threads
+  /// Listens at `path` (mode 0600), which must be short (see sun_path) and so is best relative to
+  /// the current directory. Replaces a socket left behind by a dead daemon. Starts a few answering
+  /// threads immediately, so that requests are answered even if the system refuses more threads
   /// later. Errors: failed.
   static Result<std::unique_ptr<ControlSocket>> create(const std::string& path,
                                                        ControlHandler handler, LastWord& last_word);
@@ -87,14 +89,14 @@ class ControlSocket {
   ControlHandler handler_;
   LastWord& last_word_;
   Descriptor socket_;
-  Descriptor stop_[2];  // a pipe: readable once the socket must close
+  Descriptor stop_[2];  // a pipe; readable once the socket must close
 
   std::mutex mutex_;  // guards the members below, except the threads
   std::condition_variable asked_;
-  std::deque<Descriptor> waiting_;  // for an answer
-  unsigned idle_ = 0;               // threads that wait for a question
+  std::deque<Descriptor> waiting_;  // connections that wait for an answer
+  unsigned idle_ = 0;               // threads that wait for a request
   bool ending_ = false;
-  std::vector<std::thread> answering_;  // used by the listener alone, once it runs
+  std::vector<std::thread> answering_;  // used only by the listener, once it runs
   std::thread listener_;
 };
 

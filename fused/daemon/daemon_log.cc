@@ -1,4 +1,4 @@
-// Chooses where the daemon logs, and from which level on.
+// Chooses where the daemon logs, and at which level.
 #include "fused/daemon/daemon_log.h"
 
 #include <fcntl.h>
@@ -26,7 +26,7 @@ void set_log_level(const MountCommand& command) {
 void log_to_terminal(const MountCommand& command) {
   log_to_stderr("fused");
   set_log_level(command);
-  // Until the daemon is in the background, its messages are for the person who mounts.
+  // Until the daemon is in the background, its messages are for the user who mounts.
   if (!command.foreground && !stderr_is_journal())
     spdlog::default_logger()->set_pattern("s3oramfs: %v");
 }
@@ -38,7 +38,7 @@ Status log_to_file(const MountCommand& command, const std::filesystem::path& pat
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0)
     return system_failure(errno, "{}: remove it", path.string());
   if (!S_ISREG(status.st_mode))
-    return fail(Errc::failed, "{}: is no ordinary file: remove it", path.string());
+    return fail(Errc::failed, "{}: not a regular file; remove it", path.string());
   spdlog::drop("fused");
   spdlog::set_default_logger(
       spdlog::basic_logger_mt("fused", fmt::format("/proc/self/fd/{}", file.get())));

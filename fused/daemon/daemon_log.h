@@ -1,4 +1,4 @@
-// The daemon's log: on the terminal until a file takes it over.
+// The daemon's log: first on the terminal, then in a file.
 #pragma once
 
 #include <filesystem>
@@ -8,10 +8,11 @@
 
 namespace s3oram {
 
-/// Logs to standard error; without time, name and level if the daemon is going to the background.
+/// Logs to standard error. Leaves out time, name and level if the daemon is going to the
+/// background.
 void log_to_terminal(const MountCommand& command);
-/// Logs to a regular file of ours: a link would lead elsewhere, and a pipe could block. Errors:
-/// failed.
+/// Logs to `path`, which must be a regular file, because a link would lead elsewhere and a pipe
+/// could block. Errors: failed.
 Status log_to_file(const MountCommand& command, const std::filesystem::path& path);
 
 }  // namespace s3oram

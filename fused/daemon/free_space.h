@@ -7,7 +7,8 @@
 
 namespace s3oram {
 
-/// Any thread. Asks the disk at most once a second. A disk that does not answer counts as large.
+/// May be used on any thread. Asks the disk at most once a second. A disk that does not answer
+/// counts as large.
 class FreeSpace {
  public:
   explicit FreeSpace(std::filesystem::path directory) : directory_(std::move(directory)) {}

@@ -1,4 +1,4 @@
-// Turns exceptions into errors, at the edge of what a daemon does.
+// Turns exceptions into errors, at the outer edge of a daemon's work.
 #pragma once
 
 #include <exception>

@@ -1,4 +1,4 @@
-// The rules by which a mount's state becomes problems (health.h).
+// The rules that turn a mount's state into problems (health.h).
 #include "fused/daemon/health.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ void add_silent(Problems& to, const VolumeStatus& volume) {
     if (server.answering || server.place != Place::in_step) continue;
     const std::string why = server.trouble.empty() ? "" : fmt::format(" (it {})", server.trouble);
     add(to, kServerSilent,
-        fmt::format("{} does not answer for {}{}: reading and writing wait", server.address,
+        fmt::format("{} has not answered for {}{}: reading and writing wait", server.address,
                     human_duration(server.silent_seconds), why),
         fmt::format("{} does not answer{}", server.address, why), number);
   }
@@ -63,7 +63,7 @@ void add_source(Problems& to, const VolumeStatus& volume) {
   for (const auto& server : migration.source_servers)
     if (!server.answering && server.place == Place::in_step)
       add(to, kMigration,
-          fmt::format("{} does not answer for {}: {} blocks have not moved from there yet, and "
+          fmt::format("{} has not answered for {}: {} blocks have not moved from there yet, and "
                       "cannot be read",
                       server.address, human_duration(server.silent_seconds), migration.left),
           fmt::format("{} does not answer", server.address));
@@ -77,7 +77,7 @@ void add_source(Problems& to, const VolumeStatus& volume) {
         "blocks cannot be read where they are, and so do not move");
 }
 
-/// Adds why a migration has not ended, although nothing needs its source any more.
+/// Adds why a migration has not ended although nothing needs its source any more.
 void add_end_of_migration(Problems& to, const MountState& state) {
   if (!state.volume.migration || state.migration_end.failure.empty()) return;
   add(to, kMigration, state.migration_end.failure);
@@ -90,12 +90,14 @@ void add_troubled(Problems& to, const VolumeStatus& volume) {
     ++number;
     if (server.answering && server.place == Place::in_step && !server.trouble.empty())
       add(to, kind_of(server.trouble_code),
-          fmt::format("{} has trouble, and is asked again: {}", server.address, server.trouble),
+          fmt::format("{} has trouble, and its requests are retried: {}", server.address,
+                      server.trouble),
           number);
   }
 }
 
-/// Looks only if there is no other problem: a server that waits for another one is not the cause.
+/// Adds stalled servers, but only if there is no other problem, because a server that waits for
+/// another one is not the cause.
 void add_stalled(Problems& to, const VolumeStatus& volume) {
   if (!to.empty()) return;
   Party number = 0;
@@ -103,10 +105,11 @@ void add_stalled(Problems& to, const VolumeStatus& volume) {
     ++number;
     if (server.answering && server.place == Place::in_step && !server.stalled_at.empty())
       add(to, kServerStalled,
-          fmt::format("{} answers, but has not done {} for {}: its disk, or its line to another "
-                      "server, hangs",
-                      server.address, server.stalled_at, human_duration(server.stalled_seconds)),
-          fmt::format("{} does not get done with {}", server.address, server.stalled_at), number);
+          fmt::format(
+              "{} answers, but has not finished {} for {}: its disk, or its line to another "
+              "server, hangs",
+              server.address, server.stalled_at, human_duration(server.stalled_seconds)),
+          fmt::format("{} does not finish {}", server.address, server.stalled_at), number);
   }
 }
 
@@ -149,35 +152,36 @@ void add_unwritten(Problems& to, const MountState& state) {
   const FileSystemStatus& files = state.files;
   if (files.no_room_bytes > 0)
     add(to, kNoRoom, fmt::format("{} cannot be written: no room", human_size(files.no_room_bytes)),
-        "what is written finds no room");
+        "there is no room for what is written");
   else if (state.free_bytes < state.block_size)
     add(to, kNoRoom, "full: no room for another block");
   if (files.failing_bytes > files.no_room_bytes)
     add(to, kFailing,
-        fmt::format("{} could not be written for {}, and are tried again",
+        fmt::format("{} could not be written for {}, and will be retried",
                     human_size(files.failing_bytes - files.no_room_bytes),
                     human_duration(seconds(files.failing_for))),
-        "what is written could not be written to the servers");
+        "data could not be written to the servers");
 }
 
 void add_damage(Problems& to, const FileSystemStatus& files) {
   if (files.damage > 0)
     add(to, kDamaged,
-        fmt::format("vault.db is damaged ({}{}): what needs that gives an error, and no backup of "
-                    "the names is made over the last one; unmount, and run s3oramfs fsck --repair",
-                    files.first_damage,
-                    files.damage > 1 ? fmt::format(", and {} more", files.damage - 1) : ""),
+        fmt::format(
+            "vault.db is damaged ({}{}): what needs the damaged part gives an error, and no "
+            "backup of the names replaces the last one; unmount, and run s3oramfs fsck --repair",
+            files.first_damage,
+            files.damage > 1 ? fmt::format(", and {} more", files.damage - 1) : ""),
         "vault.db is damaged: " + files.first_damage);
   if (files.lost_blocks > 0)
     add(to, kLostBlocks,
-        fmt::format("{} {} of files {} lost, as vault.db does not say where on the servers; once "
+        fmt::format("{} {} of files {} lost: vault.db does not say where on the servers; once "
                     "unmounted, s3oramfs fsck names the files",
                     files.lost_blocks, files.lost_blocks == 1 ? "block" : "blocks",
                     files.lost_blocks == 1 ? "is" : "are"),
-        "blocks of files are lost, as vault.db does not say where on the servers");
+        "blocks of files are lost: vault.db does not say where on the servers");
 }
 
-/// In words that go on with "them intact".
+/// Returns words that are followed by "them intact".
 std::string_view lacking(const VolumeStatus& volume) {
   return volume.servers.size() == 1 ? "the server does not have" : "too few servers have";
 }
@@ -195,8 +199,9 @@ void add_lost(Problems& to, const VolumeStatus& volume) {
         fmt::format("blocks could not be read: {} them intact", lacking(volume)));
   if (volume.scrub && volume.scrub->found.lost > 0)
     add(to, kLost,
-        fmt::format("a scrub found {} {} damaged {}, and left as it was", volume.scrub->found.lost,
-                    volume.scrub->found.lost == 1 ? "slot" : "slots", beyond_repair(volume)),
+        fmt::format("a scrub found {} {} damaged {}, and changed nothing there",
+                    volume.scrub->found.lost, volume.scrub->found.lost == 1 ? "slot" : "slots",
+                    beyond_repair(volume)),
         fmt::format("a scrub found slots damaged {}", beyond_repair(volume)));
 }
 
@@ -222,7 +227,7 @@ std::vector<Problem> find_problems(const MountState& state) {
     add(found, kDisagree,
         fmt::format("one of the servers is faulty or lies: evictions have stopped, and soon the "
                     "directory can only be read; {}; have the servers' memory and programs "
-                    "checked, or replace the one that it is, then unmount and mount again",
+                    "checked, or replace the faulty one, then unmount and mount again",
                     volume.evictions_stopped));
   add_silent(found, volume);
   add_source(found, volume);
@@ -232,7 +237,7 @@ std::vector<Problem> find_problems(const MountState& state) {
   add_unwritten(found, state);
   add_damage(found, files);
   add_lost(found, volume);
-  // The rest may follow from the problems above, so it is reported only if there are none.
+  // The rest may be a result of the problems above, so it is reported only if there are none.
   if (found.empty() && !files.backup_failure.empty())
     add(found, kBackup,
         fmt::format("the names could not be backed up for {}: {}",
@@ -245,7 +250,7 @@ std::vector<Problem> find_problems(const MountState& state) {
         "eviction lags");
   if (found.empty() && seconds(files.lag) > kLongUnwritten)
     add(found, kWriteLag,
-        fmt::format("writing lags: what is {} old is not yet durable",
+        fmt::format("writing lags: data written {} ago is not yet durable",
                     human_duration(seconds(files.lag))),
         "writing lags");
   add_left_out(found, volume);

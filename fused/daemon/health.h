@@ -1,4 +1,4 @@
-// Finds out what is wrong with a mounted vault, in words: a pure function of its state.
+// Says in words what is wrong with a mounted vault: a pure function of its state.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace s3oram {
 
-/// Everything that is known of a mounted vault at one moment.
+/// Everything that is known about a mounted vault at one moment.
 struct MountState {
   VolumeStatus volume;
   FileSystemStatus files;
@@ -28,22 +28,22 @@ struct Problem {
   /// One of kProblemKinds, as in metrics.
   const char* kind = "";
   Party server = kClient;  // the server concerned; kClient if none
-  std::string text;        // for people
-  /// The text without figures that change all the time, so that the log has each problem once.
+  std::string text;        // the message for people
+  /// The text without figures that keep changing, so that the log reports each problem once.
   std::string cause;
-  /// Reading and writing go on, and become durable, all the same.
+  /// True if reads and writes still work, and writes become durable.
   bool warning = false;
 };
 
-/// All kinds of problems.
+/// Every value that Problem::kind can have.
 extern const std::vector<const char*> kProblemKinds;
 
-/// Returns the problems, the gravest first, and then the warnings; no problems if the vault is
-/// healthy. A vault is healthy if a
-/// write that begins now will become durable and a read will get its data. Conditions that pass
-/// within seconds, such as an eviction under way, are no problems.
+/// Returns the problems, the gravest first, and then the warnings. Returns no problems if the vault
+/// is healthy, which means that a write that begins now will become durable and that a read will
+/// get its data. Conditions that pass within seconds, such as an eviction under way, are not
+/// problems.
 std::vector<Problem> find_problems(const MountState& state);
-/// Returns the texts of the problems, and of the warnings.
+/// Returns the texts of the problems; warnings() returns those of the warnings.
 std::vector<std::string> problems(const MountState& state);
 std::vector<std::string> warnings(const MountState& state);
 

@@ -1,4 +1,4 @@
-// Watches a mount's health, so that the log says when a problem begins and ends even if nobody asks
+// Watches a mount's health, so that the log says when a problem begins and ends even if no one asks
 // for the status.
 #pragma once
 
@@ -25,17 +25,17 @@ class HealthLog {
   bool healthy() const { return known_.empty(); }
 
  private:
-  std::map<std::string, bool> known_;  // by cause: whether the latest look found it
+  std::map<std::string, bool> known_;  // by cause: whether the latest check found it
 };
 
-/// A thread that looks every second and logs changes.
+/// A thread that checks the health every second and logs changes.
 class HealthWatch {
  public:
   /// `look` is called on the thread; it may block for a moment.
   explicit HealthWatch(std::function<std::vector<Problem>()> look);
   HealthWatch(const HealthWatch&) = delete;
   HealthWatch& operator=(const HealthWatch&) = delete;
-  /// Waits for a look that is under way.
+  /// Waits for a check that is under way.
   ~HealthWatch();
 
  private:
@@ -43,7 +43,7 @@ class HealthWatch {
   void log(const HealthLog::Changes& changes) const;
 
   const std::function<std::vector<Problem>()> look_;
-  HealthLog known_;   // used by the thread alone
+  HealthLog known_;   // used only by the thread
   std::mutex mutex_;  // guards stopping_
   std::condition_variable stopped_;
   bool stopping_ = false;

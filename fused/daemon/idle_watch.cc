@@ -27,8 +27,8 @@ IdleWatch::~IdleWatch() {
 }
 
 void IdleWatch::run(std::chrono::milliseconds limit, const Actions& actions, Timing& timing) {
-  // A file that is open is a use of which nothing is heard. When it is closed, the time begins
-  // again, so the mount is looked at seldom until then.
+  // An open file is a use that causes no requests. When the file is closed, the idle time starts
+  // again, so the mount is checked only rarely before that.
   constexpr std::chrono::milliseconds kMostBusy = std::chrono::minutes(1);
   Timing::Time busy{};
   std::unique_lock lock(mutex_);

@@ -1,4 +1,4 @@
-// Unmounts a mount that nobody has used for some time.
+// Unmounts a mount that has not been used for some time.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ class IdleWatch {
  public:
   struct Actions {
     std::function<Timing::Time()> last_use;
-    /// Returns false if something still has files open there, or works in it.
+    /// Returns false if a process still has files open in the mount, or its working directory.
     std::function<bool()> unmount;
   };
 

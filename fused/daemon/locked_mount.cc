@@ -1,4 +1,4 @@
-// Answers questions to a locked mount, and passes a credential on to the thread that opens the
+// Answers requests to a locked mount, and passes a credential on to the thread that opens the
 // vault.
 #include "fused/daemon/locked_mount.h"
 
@@ -73,8 +73,7 @@ Result<std::unique_ptr<LockedMount>> LockedMount::start(LockedState state, std::
 
 LockedMount::~LockedMount() {
   end();
-  if (attempt_)
-    attempt_->answer(fail(Errc::failed, "{} is not locked any more", state_.mountpoint));
+  if (attempt_) attempt_->answer(fail(Errc::failed, "{} is no longer locked", state_.mountpoint));
 }
 
 std::shared_ptr<LockedMount::Attempt> LockedMount::next() {
@@ -117,7 +116,7 @@ std::string LockedMount::handle(const std::string& request) {
   for (const char* done : {"lock", "sync", "hurry", "drop"})
     if (request == done) return control_answer({{"ok", true}});
   return control_failure(
-      {Errc::failed, fmt::format("{} is locked: s3oramfs unlock {} comes first", state_.mountpoint,
+      {Errc::failed, fmt::format("{} is locked; run s3oramfs unlock {} first", state_.mountpoint,
                                  shell_word(state_.mountpoint))});
 }
 
@@ -142,7 +141,7 @@ Status LockedMount::unlock(const std::string& words) {
   {
     const std::lock_guard lock(mutex_);
     if (ended_) return fail(Errc::not_mounted, "{} is being unmounted", state_.mountpoint);
-    if (attempt_) return fail(Errc::failed, "somebody else is unlocking it");
+    if (attempt_) return fail(Errc::failed, "another command is already unlocking it");
     attempt_ = mine;
     changed_.notify_all();
   }

@@ -1,5 +1,5 @@
-// A mount that is locked: its vault is closed, its keys are gone, and every request gets EACCES. It
-// waits for the credential.
+// A locked mount: its vault is closed, its keys are gone, and every request gets EACCES. It waits
+// for the credential.
 #pragma once
 
 #include <condition_variable>
@@ -21,12 +21,12 @@ class FileSystem;
 
 class LockedMount {
  public:
-  /// Somebody who tries to unlock it, and waits for the answer.
+  /// A request to unlock the mount, whose sender waits for the answer.
   class Attempt {
    public:
     explicit Attempt(const Credential& credential) : credential_(credential) {}
     const Credential& credential() const { return credential_; }
-    /// The first answer counts.
+    /// Answers the request. Only the first answer counts.
     void answer(Status outcome);
     bool is_answered() const { return answered_; }
     Status outcome() { return outcome_.get_future().get(); }
@@ -40,15 +40,16 @@ class LockedMount {
   /// Serves the mount, and listens at `socket`. `largest`: see RefusingLoop. Errors: failed.
   static Result<std::unique_ptr<LockedMount>> start(LockedState state, std::size_t largest,
                                                     const std::string& socket, LastWord& last_word);
-  /// The attempt that next() returned last must have been answered. Refuses those that wait.
+  /// Refuses the attempts that wait. The attempt that next() returned last must have been answered.
   ~LockedMount();
 
-  /// Waits until somebody tries to unlock it. nullptr once the mount has gone, or end() was called.
+  /// Waits for an attempt to unlock the mount, and returns it; nullptr once the mount has gone, or
+  /// end() was called.
   std::shared_ptr<Attempt> next();
   void end();
   bool is_unmounted() const;
 
-  /// Returns what the kernel refers to, for the FileSystem that is about to take over.
+  /// Returns the kernel's references, for the FileSystem that is about to take over.
   KernelReferences references() const { return known_; }
   /// Stops serving, and returns the mount. `files` was mounted with references(), and learns what
   /// the kernel has given back since. Call it once.

@@ -1,4 +1,5 @@
-// Passes the state on in a file in memory, and the descriptors by their numbers.
+// Passes the state on to the next program in a file in memory, and the descriptors by their
+// numbers.
 #include "fused/daemon/locked_state.h"
 
 #include <fcntl.h>
@@ -40,7 +41,8 @@ json to_json(const LockedState& state) {
           {"background", state.background}};
 }
 
-/// The text comes from this program itself, so a wrong one is a fault of ours, and throws.
+/// Reads the state. The text comes from this program itself, so an error in it is a bug, and
+/// throws.
 LockedState from_json(const json& text) {
   LockedState state;
   state.mount.device = Descriptor(text.at("device").get<int>());
@@ -60,7 +62,7 @@ LockedState from_json(const json& text) {
   return state;
 }
 
-/// Paths are bytes, and JSON text is UTF-8: this form takes both.
+/// Encodes the state as CBOR. JSON text must be UTF-8, but paths may be any bytes.
 std::vector<std::uint8_t> packed(const LockedState& state) { return json::to_cbor(to_json(state)); }
 
 bool write_all(int file, const std::vector<std::uint8_t>& bytes) {
@@ -108,7 +110,7 @@ Result<std::optional<LockedState>> take_locked_state(int& argc, char** argv) {
   const std::string_view number = std::string_view(argv[1]).substr(kWord.size());
   int file = -1;
   std::from_chars(number.data(), number.data() + number.size(), file);
-  std::copy(argv + 2, argv + argc + 1, argv + 1);  // with the null pointer at the end
+  std::copy(argv + 2, argv + argc + 1, argv + 1);  // copies the null pointer at the end too
   --argc;
   const Descriptor text(file);
   const auto state = json::from_cbor(read_all(file), true, false);
@@ -116,7 +118,7 @@ Result<std::optional<LockedState>> take_locked_state(int& argc, char** argv) {
   LockedState taken = from_json(state);
   for (const int each : {taken.mount.device.get(), taken.vault_lock.get()})
     keep_on_exec(each, false);
-  ::prctl(PR_SET_NAME, "s3oramfs-fused");  // it was executed by another name
+  ::prctl(PR_SET_NAME, "s3oramfs-fused");  // it was executed under another name
   return std::optional(std::move(taken));
 }
 

@@ -1,5 +1,5 @@
 // What remains of a mounted vault while it is locked. The daemon executes its own program again, so
-// that the kernel takes away everything else that was in its memory: keys, names and contents.
+// that the kernel discards everything else in its memory: keys, names and contents.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ namespace s3oram {
 struct LockedState {
   HeldMount mount;
   KernelReferences references;
-  Descriptor vault_lock;  // from Vault::lend_lock()
+  Descriptor vault_lock;  // what Vault::lend_lock() returned
   std::string vault, mountpoint;
   std::int64_t since = 0;  // when it was mounted: s since 1970
   bool background = false;
 };
 
-/// Executes this program again with the same arguments, in which take_locked_state() returns
-/// `state`. Call it on the main thread. Returns only if that fails.
+/// Executes this program again with the same arguments; take_locked_state() then returns `state`.
+/// Call it on the main thread. Returns only if that fails.
 Error execute_locked(const LockedState& state, int argc, char** argv);
 
-/// Returns the state if execute_locked() has started this program, and takes its word out of the
-/// arguments. Errors: failed.
+/// Returns the state if execute_locked() has started this program, and removes the argument that it
+/// added. Errors: failed.
 Result<std::optional<LockedState>> take_locked_state(int& argc, char** argv);
 
 }  // namespace s3oram

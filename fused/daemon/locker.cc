@@ -1,4 +1,4 @@
-// Has the kernel give up what it has cached, between two syncs.
+// Makes the kernel drop what it has cached, between two syncs.
 #include "fused/daemon/locker.h"
 
 #include <cstring>
@@ -9,7 +9,7 @@ Status sync(FileSystem& files) {
   const auto synced = files.sync_all();
   if (synced) return {};
   return fail(code_of_barrier(synced.error()),
-              "not everything is durable yet ({}); it stays in memory and is tried again",
+              "not everything is durable yet ({}); the rest stays in memory and will be retried",
               std::strerror(synced.error()));
 }
 

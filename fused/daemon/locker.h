@@ -9,15 +9,15 @@
 
 namespace s3oram {
 
-/// Makes everything durable. Errors: a code by errno, in words for the user.
+/// Makes everything durable. Errors: a code that depends on the errno, in words for the user.
 Status sync(FileSystem& files);
 
-/// Makes everything durable, has the kernel drop what it has cached, and ends the serving of the
-/// mount. Called by two threads: of the control socket, and of signals.
+/// Makes everything durable, makes the kernel drop what it has cached, and stops serving the mount.
+/// Called by two threads: the control socket's and that of the signals.
 class Locker {
  public:
   Locker(FuseMount& mount, FileSystem& files) : mount_(mount), files_(files) {}
-  /// Errors: those of sync(); then nothing has changed.
+  /// Errors: those of sync(); nothing has changed in that case.
   Status lock();
 
  private:

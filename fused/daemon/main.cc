@@ -64,11 +64,11 @@ Status run(const MountCommand& command, std::optional<LockedState> resumed, Audi
   SignalWatch::hold();
   Error failed = execute_locked(**locked, argc, argv);
   locked->reset();
-  static_cast<void>(unmount(command.mountpoint));  // nobody serves it
+  static_cast<void>(unmount(command.mountpoint));  // nothing serves it
   return fail(std::move(failed));
 }
 
-/// Tells everybody how the mount ended. Returns the exit code.
+/// Reports how the mount ended. Returns the exit code.
 int report(const Status& outcome, Audience& audience) {
   if (outcome)
     spdlog::info("unmounted; everything is durable");

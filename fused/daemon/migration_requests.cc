@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::string_view kBegin = "migrate ", kRate = "migrate-rate ";
 
-/// Programs wait for the volume while its engine is exchanged. That counts as progress, and they
-/// get no error, though not for ever.
+/// Keeps waiting programs from getting an error while the volume's engine is exchanged: the
+/// exchange counts as progress, but only for a limited time.
 class Forbearance {
  public:
   static constexpr std::chrono::seconds kEvery{1};
@@ -66,7 +66,7 @@ Result<std::uint64_t> rate_in(const std::string& number) {
   return rate;
 }
 
-/// A backup first: until the end of the migration the source is a second way back.
+/// Makes a backup first: until the migration ends, the source is a second way to restore the files.
 Status begin(const Watched& watched, std::uint64_t rate) {
   if (!watched.volume.status().migration) S3O_TRY(back_up_names(watched.files));
   S3O_ASSIGN(const auto forbearance, Forbearance::start(watched.files));
@@ -94,7 +94,7 @@ Status back_up_names(FileSystem& files) {
   const auto made = files.back_up();
   if (made) return {};
   if (made.error() == EROFS)
-    return fail(Errc::unsupported, "no backup is made: it is mounted read-only");
+    return fail(Errc::unsupported, "no backup is made, because the vault is mounted read-only");
   if (made.error() == EUCLEAN)
     return fail(Errc::damaged_vault,
                 "no backup is made, because vault.db is damaged ({}), and the last one stays as it "
@@ -102,7 +102,7 @@ Status back_up_names(FileSystem& files) {
                 files.status().first_damage);
   if (made.error() == ECANCELED)
     return fail(Errc::unreachable, "no backup is made: the mount is about to end");
-  return fail(code_of_barrier(made.error()), "no backup could be made: {}; it is tried again",
+  return fail(code_of_barrier(made.error()), "no backup could be made: {}; it will be retried",
               std::strerror(made.error()));
 }
 

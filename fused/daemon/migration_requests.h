@@ -7,11 +7,11 @@
 
 namespace s3oram {
 
-/// Whether the request is "migrate RATE" or "migrate-rate RATE".
+/// Returns whether the request is "migrate RATE" or "migrate-rate RATE".
 bool is_about_migration(const std::string& request);
 
-/// Begins a migration to the volume in next/, or changes the rate of the one under way. Returns the
-/// answer.
+/// Begins a migration to the volume in next/, or changes the rate of the migration under way.
+/// Returns the answer.
 std::string answer_on_migration(const Watched& watched, const std::string& request);
 
 /// Makes a backup of the names, for the control socket. Errors: unsupported (mounted read-only),

@@ -14,7 +14,7 @@ namespace s3oram {
 namespace {
 
 constexpr std::chrono::seconds kLookEvery{1};
-/// After an end that failed; doubled for each next one.
+/// The pause after a failed end; doubled after each further failure.
 constexpr std::chrono::seconds kRetryAfter{1}, kLongestPause{60};
 
 }  // namespace
@@ -69,12 +69,13 @@ void MigrationWatch::look() {
 void MigrationWatch::try_end() {
   const std::lock_guard lock(files_mutex_);
   if (!may_use_files_) return;
-  // The last backup may be at the source, and copies of its blocks are not found as such.
+  // The last backup may still be at the source, and copies of its blocks would not be recognized as
+  // a backup.
   const auto backed_up = files_.back_up();
   if (!backed_up && backed_up.error() == ECANCELED) return;  // the next mount ends the migration
   if (!backed_up) return later(not_backed_up(backed_up.error()));
   if (const Status ended = volume_.end_migration(); !ended)
-    return later({fmt::format("{}; it is tried again", ended.error().message)});
+    return later({fmt::format("{}; it will be retried", ended.error().message)});
   spdlog::info(
       "all blocks have moved: the servers from which they came are no longer used. Delete their "
       "stores, and write a new recovery file (s3oramfs backup --keys)");
@@ -87,22 +88,23 @@ void MigrationWatch::try_end() {
 EndOfMigration MigrationWatch::not_backed_up(int error) const {
   switch (error) {
     case EROFS:
-      return {"it is mounted with -o ro: mount the vault again without that", false};
+      return {"the vault is mounted with -o ro: mount it again without that option", false};
     case EUCLEAN:
       return {fmt::format("vault.db is damaged ({}): unmount, and run s3oramfs restore --force",
                           files_.status().first_damage),
               false};
     case ENOSPC:
       return {
-          "the names must be backed up first, and there is no room: delete files, or make room "
-          "at the servers; it is tried again"};
+          "the names must be backed up first, but there is no room: delete files, or make room "
+          "at the servers; it will be retried"};
     default:
-      return {fmt::format("the names must be backed up first, which fails: {}; it is tried again",
-                          std::strerror(error))};
+      return {
+          fmt::format("the names must be backed up first, but that fails: {}; it will be retried",
+                      std::strerror(error))};
   }
 }
 
-/// Each try commits, so the next one comes later, if one can succeed.
+/// Notes a failure, and sets the time of the next try. Pauses grow, because each try commits.
 void MigrationWatch::later(EndOfMigration end) {
   pause_ = std::clamp(2 * pause_, kRetryAfter, kLongestPause);
   next_end_ = std::chrono::steady_clock::now() + pause_;

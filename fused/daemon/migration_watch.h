@@ -1,5 +1,6 @@
-// Looks after a migration of a mounted volume: has its blocks copied, ends it when every block has
-// moved, and has the volume opened again if its beginning was cut short.
+// Looks after a migration of a mounted volume: has its blocks copied, ends the migration when every
+// block has moved, and has the volume opened again if a crash or an error cut the migration's
+// beginning short.
 #pragma once
 
 #include <chrono>
@@ -16,22 +17,23 @@ namespace s3oram {
 
 /// Why a migration does not end although every block has moved.
 struct EndOfMigration {
-  std::string failure;  // in words, with what to do; empty if no end has failed
+  std::string failure;  // the reason and what to do, in words; empty if no end has failed
   bool is_retried = true;
 };
 
-/// A thread that looks every second. Both must outlive it. The files are mounted.
+/// A thread that checks the migration every second. The volume and the mounted files must outlive
+/// it.
 class MigrationWatch {
  public:
   static Result<std::unique_ptr<MigrationWatch>> start(Volume& volume, FileSystem& files);
   MigrationWatch(const MigrationWatch&) = delete;
   MigrationWatch& operator=(const MigrationWatch&) = delete;
-  /// Waits for a look that is under way.
+  /// Waits for a check that is under way.
   ~MigrationWatch();
-  /// Uses the files no more, which are about to be closed: only opens the volume, which they may
-  /// still need. Waits until a backup of the names has ended early.
+  /// Stops using the files, which are about to be closed; still opens the volume, which closing
+  /// them may need. Ends a backup of the names that is under way, and waits for it.
   void leave_files();
-  /// What became of the last end that was tried. Any thread.
+  /// Returns the outcome of the last try to end the migration. Any thread.
   EndOfMigration end() const;
 
  private:
@@ -44,11 +46,11 @@ class MigrationWatch {
 
   Volume& volume_;
   FileSystem& files_;
-  bool begun_ = false;            // that a migration is under way is in the log
+  bool begun_ = false;            // the log says that a migration is under way
   mutable std::mutex end_mutex_;  // guards end_
   EndOfMigration end_;
-  std::chrono::steady_clock::time_point next_end_;  // an end is not tried before
-  std::chrono::seconds pause_{0};                   // after the next failure
+  std::chrono::steady_clock::time_point next_end_;  // do not try to end the migration before
+  std::chrono::seconds pause_{0};                   // pause after the next failure
   std::mutex files_mutex_;                          // held while the files are used
   bool may_use_files_ = true;
   std::mutex mutex_;  // guards stopping_

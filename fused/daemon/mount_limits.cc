@@ -1,4 +1,4 @@
-// Checks the limits of a mount's process, and chooses the sizes of what it keeps in memory.
+// Checks the resource limits of a mount's process, and chooses how much it keeps in memory.
 #include "fused/daemon/mount_limits.h"
 
 #include <spdlog/spdlog.h>
@@ -35,13 +35,13 @@ Status check_limits_of(const MountCommand& command, const Vault& vault, const Ba
     waiting.say("warning: " + text);
   };
   if (const auto most = file_size_limit(); most != kNoLimit)
-    tell(
-        fmt::format("files of this mount may not exceed {} (ulimit -f, LimitFSIZE=): no more than "
-                    "fits is taken",
-                    human_size(most)));
+    tell(fmt::format(
+        "files that the mount writes may not exceed {} (ulimit -f, LimitFSIZE=): it takes "
+        "only as much data as fits",
+        human_size(most)));
   if (const auto seconds = processor_time_limit(); seconds != kNoLimit)
     tell(fmt::format(
-        "after {} s of processor time the mount ends, in order: that is its limit (ulimit -t, "
+        "after {} s of processor time, its limit, the mount ends in good order (ulimit -t, "
         "LimitCPU=)",
         seconds));
   return {};

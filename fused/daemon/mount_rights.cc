@@ -1,5 +1,5 @@
-// Gives up root's rights before a mount. The order of the steps keeps these rights away from
-// everything that users have written.
+// Gives up root's rights before a mount. The order of the steps makes sure that nothing that users
+// have written is read with these rights.
 #include "fused/daemon/mount_rights.h"
 
 #include <unistd.h>
@@ -19,7 +19,7 @@ Result<DirectoryHandle> open_mount_point(const MountCommand& command) {
   auto point = open_directory(command.named_mountpoint);
   if (!point) return fail(Errc::bad_mount_point, "{}", point.error().message);
   if (point->path != command.mountpoint)
-    return fail(Errc::bad_mount_point, "{} has become another directory meanwhile: {}",
+    return fail(Errc::bad_mount_point, "{} has meanwhile become another directory: {}",
                 command.mountpoint.string(), point->path.string());
   return point;
 }
@@ -30,7 +30,7 @@ Errand::Work mounting_for(const User& user, DirectoryHandle point, const MountCo
   const auto at = std::make_shared<DirectoryHandle>(std::move(point));
   const KernelMountOptions options{vault.string(), command.fuse_options, user.uid, user.gid};
   return [at, options](ByteSpan, std::vector<Descriptor>& files) -> Status {
-    S3O_TRY(check_mountpoint(at->path, options.source));  // again: it may have changed
+    S3O_TRY(check_mountpoint(at->path, options.source));  // again, because it may have changed
     S3O_TRY(check_empty(*at));
     S3O_ASSIGN(auto mounted, mount_by_descriptor(*at, options));
     files.push_back(std::move(mounted.device));
@@ -64,8 +64,8 @@ Status MountRights::become_owner(const MountCommand& command, const VaultPlace& 
   S3O_TRY(check_mount_owner(point, user.uid));
   if (gives_rights(command.fuse_options))
     return fail(Errc::usage,
-                "-o suid and -o dev: root does not mount other users' vaults so: what they put "
-                "there would give them root's rights");
+                "-o suid and -o dev: root does not mount other users' vaults with these, because "
+                "files there could give those users root's rights");
   S3O_ASSIGN(auto mounting, Errand::prepare(mounting_for(user, std::move(point), command, vault_)));
   mounting_ = std::move(mounting);
   if (!command.fake) {
@@ -73,7 +73,7 @@ Status MountRights::become_owner(const MountCommand& command, const VaultPlace& 
     secret_ = std::move(secret);
   }
   return become(user,
-                SetuidPrograms::usable);  // to unmount by itself, the daemon needs fusermount3
+                SetuidPrograms::usable);  // the daemon needs fusermount3 to unmount by itself
 }
 
 Result<std::optional<KernelMount>> MountRights::mount(const MountCommand& command) {
@@ -85,11 +85,11 @@ Result<std::optional<KernelMount>> MountRights::mount(const MountCommand& comman
     if (files.size() > 1) mounted.abort = std::move(files[1]);
     return std::optional(std::move(mounted));
   }
-  S3O_TRY(check_mountpoint(command.mountpoint, vault_));  // again: it may have changed
+  S3O_TRY(check_mountpoint(command.mountpoint, vault_));  // again, because it may have changed
   if (!point_) return std::optional<KernelMount>();
   S3O_ASSIGN(auto mounted, mount_by_descriptor(*point_, {vault_.string(), command.fuse_options,
                                                          ::geteuid(), ::getegid()}));
-  point_.reset();  // it would keep the file system under the mount point in use
+  point_.reset();  // it would keep the underlying file system in use
   return std::optional(std::move(mounted));
 }
 

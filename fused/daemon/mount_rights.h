@@ -1,10 +1,10 @@
 // Does what needs the rights of the user who started a mount. If root mounts another user's vault,
-// all of that happens before anything of the vault is read:
+// these steps come before anything in the vault is read:
 //   1. the vault's directory and the mount point are opened, and from then on used by descriptor;
 //   2. a process is forked that can mount at this mount point, once, and do nothing else;
-//   3. the passphrase or key file, which only root may be able to read, is read;
+//   3. the passphrase or key file, which perhaps only root can read, is read;
 //   4. root becomes the vault's owner for good.
-// From then on the daemon, and the servers that it starts, run as the owner.
+// Afterwards the daemon, and the servers that it starts, run as the owner.
 #pragma once
 
 #include <filesystem>
@@ -22,20 +22,20 @@ namespace s3oram {
 
 class MountRights {
  public:
-  /// Does the steps above that concern this user. Call it while the process has one thread; after
-  /// an error the process must exit. Errors: those of VaultPlace::open() and
+  /// Does those of the steps above that apply to this user. Call it while the process has one
+  /// thread. After an error the process must exit. Errors: those of VaultPlace::open() and
   /// VaultPlace::check_files(), bad_mount_point, usage (options that could give a user root's
   /// rights), those of read_early().
   static Result<MountRights> settle(const MountCommand& command);
 
-  /// The vault's directory.
+  /// Returns the vault's directory.
   const std::filesystem::path& vault() const { return vault_; }
   const EarlySecret& secret() const { return secret_; }
   /// Returns whether root mounts for another user.
   bool is_for_other() const { return mounting_.is_prepared(); }
 
-  /// Mounts by descriptor. Returns std::nullopt if this user mounts by fusermount3. Call it once.
-  /// Errors: bad_mount_point.
+  /// Mounts by descriptor. Returns std::nullopt if this user must mount through fusermount3. Call
+  /// it once. Errors: bad_mount_point.
   Result<std::optional<KernelMount>> mount(const MountCommand& command);
 
   /// Returns the descriptor for FuseMount::start(). Call it once.

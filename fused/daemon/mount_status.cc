@@ -1,4 +1,4 @@
-// The members of the status, and the gauges with the same figures.
+// Builds the members of the status, and the gauges with the same figures.
 #include "fused/daemon/mount_status.h"
 
 #include <unistd.h>
@@ -22,7 +22,8 @@ const char* name_of(VolumeStatus::Server::Place place) {
                                          : "catching up";
 }
 
-/// Returns the links of server `i`; none if a migration has begun between the two questions.
+/// Returns the links of server `i`; none if a migration began between reading the servers and
+/// reading the links.
 std::vector<LinkTraffic> links_of(const std::vector<std::vector<LinkTraffic>>& links,
                                   std::size_t i) {
   return i < links.size() ? links[i] : std::vector<LinkTraffic>();
@@ -84,7 +85,7 @@ json causes_json(const MountState& state) {
   return causes;
 }
 
-/// Null without a migration. `links` has the volume's servers first.
+/// Returns null if no migration is under way. `links` lists the volume's servers first.
 json migration_json(const MountState& state, const std::vector<std::vector<LinkTraffic>>& links) {
   const VolumeStatus& volume = state.volume;
   if (!volume.migration) return {};
@@ -170,7 +171,7 @@ json status_json(const MountIdentity& mount, const MountState& state,
 
 namespace {
 
-/// Sets one gauge for each kind of problem; one for each server if the kind is about servers.
+/// Sets one gauge for each kind of problem, or one for each server if the kind concerns servers.
 void gauge_problems(const MountState& state, Metrics& metrics) {
   const auto problems = find_problems(state);
   const auto set = [&](const char* kind, Party server) {
@@ -222,7 +223,7 @@ void gauge_volume(const MountState& state, Metrics& metrics) {
       volume.uncommitted);
   set("s3oramfs_evictions_due", "Evictions that accesses have made due, with the one under way.",
       volume.evictions_due);
-  set("s3oramfs_eviction_running_seconds", "How long an eviction has been under way; 0: none.",
+  set("s3oramfs_eviction_running_seconds", "How long an eviction has been under way; 0 if none is.",
       volume.evicting_seconds);
   set("s3oramfs_unreadable_blocks", "Blocks that could not be read when they were last asked for.",
       volume.unreadable);
@@ -236,8 +237,7 @@ void gauge_files(const FileSystemStatus& files, Metrics& metrics) {
   set("s3oramfs_cache_limit_bytes", "The limit of file contents in memory.", files.cache_limit);
   set("s3oramfs_dirty_bytes", "Cached file contents that are not yet durable on the servers.",
       files.dirty_bytes);
-  set("s3oramfs_failing_bytes", "Of the dirty bytes, those whose last writing failed.",
-      files.failing_bytes);
+  set("s3oramfs_failing_bytes", "The dirty bytes whose last write failed.", files.failing_bytes);
   set("s3oramfs_no_room_bytes", "The failing bytes for which there is no room.",
       files.no_room_bytes);
   set("s3oramfs_unwritten_seconds", "Everything older than about this is durable.",
@@ -247,7 +247,7 @@ void gauge_files(const FileSystemStatus& files, Metrics& metrics) {
       files.damage);
   set("s3oramfs_lost_blocks", "Blocks that files name and vault.db has no place for.",
       files.lost_blocks);
-  set("s3oramfs_backup_time_seconds", "When the names were last backed up, since 1970; 0: never.",
+  set("s3oramfs_backup_time_seconds", "When the names were last backed up, since 1970; 0 if never.",
       files.backup.time / kNsPerSecond);
   set("s3oramfs_backup_current", "1 if the backup has all changes.", files.backup.current);
   set("s3oramfs_backup_held_blocks", "Blocks that are kept for the last backup alone.",
@@ -259,7 +259,8 @@ void gauge_server(std::size_t i, const VolumeStatus::Server& server,
   const Metrics::Labels label = {{"server", std::to_string(i + 1)}};
   metrics.gauge("s3oramfs_server_answering", "1 if the server answers.", label)
       .set(server.answering);
-  metrics.gauge("s3oramfs_server_silent_seconds", "For how long it does not answer.", label)
+  metrics
+      .gauge("s3oramfs_server_silent_seconds", "For how long the server has not answered.", label)
       .set(server.silent_seconds);
   metrics
       .gauge("s3oramfs_server_in_step",

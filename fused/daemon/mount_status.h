@@ -15,7 +15,7 @@ struct MountIdentity {
   std::int64_t since = 0;  // s since 1970
 };
 
-/// Returns the status. Members keep their names and meanings; new ones may be added. `links` has
+/// Returns the status. Members keep their names and meanings; new members may be added. `links` has
 /// the traffic of each server.
 nlohmann::json status_json(const MountIdentity& mount, const MountState& state,
                            const std::vector<std::vector<LinkTraffic>>& links);

@@ -1,4 +1,4 @@
-// Gets a mount from the kernel, or from the daemon that was locked, and has it served.
+// Gets a mount from the kernel, or from the daemon that was locked, and serves it.
 #include "fused/daemon/mount_vault.h"
 
 #include <spdlog/spdlog.h>
@@ -34,8 +34,8 @@ FuseMountOptions mount_options(const MountCommand& command, const Vault& vault) 
           largest_request(usable_memory())};
 }
 
-/// Goes to the directory of sockets and logs. A socket's path must be short, so it is relative to
-/// this directory.
+/// Changes to the directory of sockets and logs. A socket's path must be short, so it is relative
+/// to this directory.
 Status enter_run_directory(const Vault& vault) {
   std::error_code error;
   const std::filesystem::path run_directory = vault.run_directory();
@@ -44,9 +44,8 @@ Status enter_run_directory(const Vault& vault) {
   return error ? Status(system_failure(error.value(), "{}", run_directory.string())) : Status();
 }
 
-/// Tries to open the vault of a locked mount. Answers the attempt when that has failed, or when
-/// `locked` has handed the mount over; then it is null, and the mount is served until it ends or is
-/// locked again.
+/// Tries to open the vault of a locked mount. Once `locked` has handed the mount over, answers the
+/// attempt, sets `locked` to null, and serves the mount until it ends or is locked again.
 Result<std::optional<LockedState>> try_to_unlock(const MountCommand& command, Vault& vault,
                                                  std::int64_t since,
                                                  std::unique_ptr<LockedMount>& locked,
@@ -59,7 +58,7 @@ Result<std::optional<LockedState>> try_to_unlock(const MountCommand& command, Va
   entrance.mount = [&](FileSystem& files) -> Result<std::unique_ptr<FuseMount>> {
     auto mount = FuseMount::resume(files, mount_options(command, vault), locked->hand_over(files));
     attempt.answer(mount ? Status() : Status(fail(mount.error())));
-    locked.reset();  // its control socket makes way for ours
+    locked.reset();  // closes its control socket, to make way for ours
     return mount;
   };
   entrance.ready = [&]() -> Status {
@@ -78,7 +77,7 @@ Result<std::optional<LockedState>> mount_vault(const MountCommand& command, Audi
   if (!vault) return fail(vault.error());
   if (command.fake) return std::optional<LockedState>();
   S3O_TRY(check_vault(rights.vault()));
-  if (!command.nonempty && !rights.is_for_other())  // for another, MountRights has looked
+  if (!command.nonempty && !rights.is_for_other())  // otherwise MountRights has checked
     S3O_TRY(check_hides_nothing(command.mountpoint));
   S3O_ASSIGN(auto keys, unlock_when_told(command, rights, *vault));
   const bool in_background = audience.command.is_background();
@@ -96,7 +95,7 @@ Result<std::optional<LockedState>> mount_vault(const MountCommand& command, Audi
     KernelMount mounted = std::move(by_descriptor).value_or(KernelMount());
     auto mount =
         FuseMount::create(files, mount_options(command, *vault), std::move(mounted.device));
-    if (!mount && ours) static_cast<void>(unmount(command.mountpoint));  // nobody serves it
+    if (!mount && ours) static_cast<void>(unmount(command.mountpoint));  // nothing serves it
     if (!mount) return mount;
     Guard::start(ours ? std::move(mounted.abort) : Guard::abort_of(command.mountpoint));
     return mount;

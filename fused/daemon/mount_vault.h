@@ -10,12 +10,12 @@
 
 namespace s3oram {
 
-/// Mounts a vault for the first time, and serves it. Returns what is left of a mount that is to be
-/// locked.
+/// Mounts a vault for the first time, and serves it. If the mount is to be locked, returns what is
+/// left of it.
 Result<std::optional<LockedState>> mount_vault(const MountCommand& command, Audience& audience);
 
-/// Holds a locked mount until it is unlocked, and then serves it. Returns what is left of a mount
-/// that is to be locked again.
+/// Holds a locked mount until it is unlocked, and then serves it. If the mount is to be locked
+/// again, returns what is left of it.
 Result<std::optional<LockedState>> serve_locked(const MountCommand& command, LockedState state,
                                                 Audience& audience);
 

@@ -1,4 +1,4 @@
-// Looks at mount points and dead mounts without asking a daemon, which may hang.
+// Examines mount points and dead mounts without asking a daemon, which may hang.
 #include "fused/daemon/mounts.h"
 
 #include <fcntl.h>
@@ -22,8 +22,8 @@
 namespace s3oram {
 namespace {
 
-/// Unmounts by a name in a directory that is held open, so that a user who can change the path
-/// cannot make root unmount something else. Returns an error number.
+/// Unmounts by a name relative to a directory that is held open, so that a user who can change the
+/// path cannot make root unmount something else. Returns an error number.
 int unmount_as_root(const VaultMount& mount) {
   const auto open = [](const char* path) {
     return Descriptor(::open(path, O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -53,7 +53,7 @@ std::string who_uses(const VaultMount& mount) {
   if (const auto inner = mount_inside(mount.point))
     return fmt::format("something is mounted in it, at {}", inner->string());
   const std::string users = users_of_mount(mount.point);
-  return users.empty() ? "programs that this user may not look at use it"
+  return users.empty() ? "programs that this user may not inspect use it"
                        : fmt::format("it is used by {}", users);
 }
 
@@ -69,7 +69,7 @@ Status check_fuse() {
                 kDevice, kDevice);
   if (error == EACCES || error == EPERM)
     return fail(Errc::unsupported,
-                "{}: this user may not use it: its mode is to be 0666 (chmod 666 {}); a container "
+                "{}: this user may not use it: its mode should be 0666 (chmod 666 {}); a container "
                 "needs --device {}",
                 kDevice, kDevice, kDevice);
   if (error != 0) return system_failure(error, "{}", kDevice);
@@ -89,13 +89,12 @@ Status clear_dead_mount(const std::filesystem::path& mountpoint) {
   }
   if (error != EBUSY) return {};  // check_mountpoint() reports it
   return fail(Errc::bad_mount_point,
-              "{}: a dead mount is in the way, and {}: end that, or run s3oramfs umount {}",
+              "{}: a dead mount is in the way, and {}; end that, or run s3oramfs umount {}",
               mountpoint.string(), who_uses(*mount), shell_word(mountpoint));
 }
 
 Result<bool> unmount_if_unused(const std::filesystem::path& mountpoint) {
-  // umount(8) also takes a mount of root's out of its notes; an ordinary user needs the setuid
-  // helper.
+  // For root's mounts, umount(8) also updates its notes; an ordinary user needs the setuid helper.
   const std::vector<std::string> words = ::geteuid() == 0
                                              ? std::vector<std::string>{"umount", "-i"}
                                              : std::vector<std::string>{"fusermount3", "-u"};
@@ -110,12 +109,12 @@ Result<bool> unmount_if_unused(const std::filesystem::path& mountpoint) {
 
 Status check_mountpoint(const std::filesystem::path& mountpoint,
                         const std::filesystem::path& vault) {
-  // Looking into a mount could hang with its daemon, and other users, even root, may not do it.
+  // Access to a mount could hang with its daemon, and is forbidden to other users, even to root.
   if (const auto mount = vault_mounted_at(mountpoint)) {
     const auto used = Vault::is_in_use(mount->vault);  // false negative if the vault was moved
     if (used && !*used && is_dead(mountpoint))
       return fail(Errc::bad_mount_point,
-                  "{}: a dead mount is in the way: run s3oramfs umount {} first",
+                  "{}: a dead mount is in the way; run s3oramfs umount {} first",
                   mountpoint.string(), shell_word(mountpoint));
     return fail(Errc::bad_mount_point, "{} is taken: the vault {} is mounted there",
                 mountpoint.string(), mount->vault.string());
@@ -141,8 +140,7 @@ Status check_hides_nothing(const std::filesystem::path& mountpoint) {
   const bool empty = std::filesystem::is_empty(mountpoint, error);
   if (error)
     return fail(Errc::bad_mount_point,
-                "{}: it cannot be seen whether it is empty ({}): mount elsewhere, or give "
-                "-o nonempty",
+                "{}: cannot tell whether it is empty ({}); mount elsewhere, or give -o nonempty",
                 mountpoint.string(), error.message());
   if (empty) return {};
   return fail(Errc::bad_mount_point,
@@ -165,11 +163,11 @@ Status check_empty(const DirectoryHandle& mountpoint) {
 Status note_umount_helper(const std::filesystem::path& vault,
                           const std::filesystem::path& mountpoint) {
   if (::geteuid() != 0 || ::access("/sbin/umount.fuse.s3oramfs", X_OK) != 0) return {};
-  // -f makes mount(8) write its notes without mounting.
+  // -f makes mount(8) write its notes (/run/mount/utab) without mounting.
   S3O_ASSIGN(auto end, run_program({"mount", "-i", "-f", "-c", "-t", kVaultMountType, "-o",
                                     "uhelper=fuse.s3oramfs", vault, mountpoint}));
   if (end.succeeded()) return {};
-  return fail(Errc::failed, "{}: umount(8) could not be told of its helper: use s3oramfs umount",
+  return fail(Errc::failed, "{}: umount(8) could not be told about its helper; use s3oramfs umount",
               mountpoint.string());
 }
 

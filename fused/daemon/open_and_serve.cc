@@ -30,26 +30,27 @@
 namespace s3oram {
 namespace {
 
-/// After this time the user is told what the mount waits for.
+/// After this time the user is told what the mount is waiting for.
 constexpr auto kTakesLong = std::chrono::seconds(2);
 
 /// Bytes of vault.db for each block of data.
 constexpr std::uint64_t kDatabaseBytes = 128;
 
-/// Heals a damaged vault.db, which must be neither searched nor written before.
+/// Heals a damaged vault.db. It must be neither searched nor written before that.
 Status heal(const Vault& vault, const MountCommand& command, SealedDisk& disk) {
-  // A new vault, or the next step reports it. While blocks move, a lost row of a place would bring
-  // back an older content of its block.
+  // If vault.db does not exist, the vault is new, or the next step reports the loss. While blocks
+  // move, vault.db is not healed, because a lost row of a block's place would bring back older
+  // content of the block.
   if (!std::filesystem::exists(vault.database()) || vault.config().source) return {};
   auto healed = heal_database(vault.database(), HealFor::order, disk);
   if (!healed) return fail(advise_on_database(std::move(healed).error(), command.vault));
   if (!*healed) return {};
   spdlog::error(
-      "vault.db was damaged ({}), and was made again from the rows that could be read; "
-      "the damaged one is kept as {}",
+      "vault.db was damaged ({}), and was recreated from the rows that could be read; "
+      "the damaged file is kept as {}",
       (*healed)->damage, (*healed)->copy.string());
   if ((*healed)->mended > 0)
-    spdlog::warn("{} rows had each changed by one bit, and were put right", (*healed)->mended);
+    spdlog::warn("{} rows had each changed by one bit, and were corrected", (*healed)->mended);
   if ((*healed)->gaps > 0)
     spdlog::error(
         "rows may be lost at {} places of vault.db: run s3oramfs fsck or s3oramfs restore",
@@ -95,16 +96,16 @@ Result<FileSystemOptions> file_system_options(const MountCommand& command) {
   return options;
 }
 
-/// Tells the file system how much room the device and the vault's disk have for it. The references
-/// must outlive it. `height` is the height that the tree had a moment ago, because the volume must
-/// not be asked under the lock of the file system.
+/// Tells the file system how much room the device and the vault's disk have for it. The arguments
+/// must outlive the file system. `height` is the height that the tree had a moment ago; the volume
+/// itself must not be asked under the lock of the file system.
 void bound_by_room(FileSystemOptions& options, Volume& volume, FreeSpace& space,
                    const std::atomic<unsigned>& height) {
   const std::uint64_t block = volume.device().block_size();
   options.cache.free_bytes = [&volume, &space, &height, block] {
     const Room room = volume.device().room();
     std::uint64_t growth = room.more * block;
-    // Servers of this machine share one disk, and each reports all of it as free.
+    // Local servers share one disk, and each of them reports all of its free room.
     if (const auto local = volume.local())
       growth =
           std::min(growth, growth_that_fits(*local, local->scheme.servers, height, space.bytes()));
@@ -113,7 +114,7 @@ void bound_by_room(FileSystemOptions& options, Volume& volume, FreeSpace& space,
   options.database_room = [&space, block] { return space.bytes() / kDatabaseBytes * block; };
 }
 
-/// Closes what serve() has used. Returns the references of the kernel if the mount is held.
+/// Closes the files that serve() has used. Returns the kernel's references if the mount is held.
 Result<KernelReferences> close_files(FileSystem& files, bool held) {
   spdlog::info("writing everything that is not yet durable");
   if (held) return files.suspend();
@@ -121,7 +122,7 @@ Result<KernelReferences> close_files(FileSystem& files, bool held) {
   return KernelReferences();
 }
 
-/// Serves the files, and closes them. Returns what is left of a mount that is to be locked.
+/// Serves the files, and closes them. If the mount is to be locked, returns what is left of it.
 Result<std::optional<LockedState>> serve_and_close(const MountCommand& command,
                                                    const Watched& watched,
                                                    MigrationWatch& migration, Entrance& entrance,
@@ -131,7 +132,7 @@ Result<std::optional<LockedState>> serve_and_close(const MountCommand& command,
   migration.leave_files();
   auto references = close_files(watched.files, is_held);
   if (is_held && !references) {
-    held->reset();  // closes the device, so that nobody waits for an answer
+    held->reset();  // closes the device, so that no program waits for an answer
     if (const Status gone = unmount(command.mountpoint); !gone)
       spdlog::warn("{}", gone.error().message);
   }
@@ -144,8 +145,8 @@ Result<std::optional<LockedState>> serve_and_close(const MountCommand& command,
   return locked;
 }
 
-/// Closes the volume after its files. `served` is how they ended; the volume's own failure counts
-/// only if they are durable and may have changed.
+/// Closes the volume after its files. `served` is their outcome; a failure of the volume itself
+/// becomes the outcome only if the files are durable and may have changed.
 void close_volume(const MountCommand& command, Volume& volume,
                   Result<std::optional<LockedState>>& served) {
   const auto closed = volume.close();
@@ -154,7 +155,7 @@ void close_volume(const MountCommand& command, Volume& volume,
     spdlog::warn("{}", closed.error().message);
   else if (served)
     served = fail(closed.error().code,
-                  "all files are durable, but the volume could not be closed in order: {}",
+                  "all files are durable, but the volume could not be closed properly: {}",
                   closed.error().message);
 }
 

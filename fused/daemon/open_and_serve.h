@@ -11,8 +11,8 @@
 
 namespace s3oram {
 
-/// Opens the vault's volume and files, and serves them. Returns what is left of a mount that is to
-/// be locked.
+/// Opens the vault's volume and files, and serves them. If the mount is to be locked, returns what
+/// is left of it.
 Result<std::optional<LockedState>> open_and_serve(const MountCommand& command, Vault& vault,
                                                   const VaultKeys& keys, Entrance& entrance,
                                                   Audience& audience);

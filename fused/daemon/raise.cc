@@ -1,5 +1,5 @@
-// Seals a plain vault.db: checks it, copies its rows into a sealed database beside it, and puts
-// that in its place.
+// Seals a plain vault.db: checks it, copies its rows into a sealed database beside it, and replaces
+// it with that database.
 #include "fused/daemon/raise.h"
 
 #include <spdlog/spdlog.h>
@@ -21,10 +21,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns what SQLite, the client's state or a row's checksum finds wrong; empty if nothing.
+/// Returns what SQLite, the check of the client's state, or a row's checksum finds wrong; empty if
+/// nothing is.
 Result<std::string> why_not_sound(Database& database, const VolumeParams& params) {
   if (auto damage = find_damage(database); !damage || !damage->empty()) return damage;
-  // Missing tables are made to be read, so this transaction is rolled back.
+  // Missing tables are created so that they can be read; the transaction is then rolled back.
   S3O_TRY(database.begin());
   S3O_TRY(ClientState::make_missing_tables(database));
   const StateCheck state = read_state(database, params);
@@ -46,7 +47,7 @@ Result<std::string> why_not_sound(Database& database, const VolumeParams& params
   return std::string();
 }
 
-/// Returns the bytes that the copy takes at most: all of it is in its log before it is in its file.
+/// Returns the most bytes that the copy can take: all of it is in the log before it is in the file.
 std::uint64_t room_needed(const fs::path& path) {
   constexpr std::uint64_t kBeside = 16 << 20;
   std::error_code error;
@@ -60,7 +61,7 @@ bool has_room(const fs::path& path, std::uint64_t needed) {
          std::uint64_t{disk.f_bavail} * disk.f_frsize >= needed;
 }
 
-/// Overwrites the plain file, which nobody else has open and which has no name any more.
+/// Overwrites the plain file, which nothing else has open and which no longer has a name.
 Status wipe(File& plain, std::uint64_t size) {
   const Bytes zeros(1 << 20);
   for (std::uint64_t at = 0; at < size; at += zeros.size())
@@ -69,10 +70,10 @@ Status wipe(File& plain, std::uint64_t size) {
   return plain.sync();
 }
 
-/// Makes `made`, sealed. Returns why it does not hold everything that `path` holds; empty if it
-/// does.
+/// Creates `made`, sealed. Returns the reason if it does not hold everything that `path` holds;
+/// empty if it does.
 Result<std::string> copy_rows(const fs::path& path, const fs::path& made, SealedDisk& disk) {
-  S3O_TRY(remove_database(made));  // of an attempt that was cut short
+  S3O_TRY(remove_database(made));  // left by an attempt that was cut short
   const auto tables = salvage(path.string(), made.string(), disk);
   if (!tables && tables.error().code == Errc::damaged_vault) return tables.error().message;
   if (!tables) return fail(tables.error());
@@ -86,7 +87,7 @@ Status put_in_place(Vault& vault, const fs::path& made, SealedDisk& disk) {
   disk.step("seal-marked", false);
   S3O_TRY(vault.mark_sealed());
   disk.step("seal-marked", true);
-  S3O_TRY(fold_log(path, disk));  // so that it is whole without the log
+  S3O_TRY(fold_log(path, disk));  // so that the file is whole without the log
   S3O_ASSIGN(auto plain, system_disk().open(path));
   std::error_code error;
   const std::uint64_t size = fs::file_size(path, error);
@@ -101,7 +102,7 @@ Status put_in_place(Vault& vault, const fs::path& made, SealedDisk& disk) {
   return {};
 }
 
-/// Returns why vault.db stays as it is; empty if it is sealed.
+/// Seals vault.db. Returns why it stays as it is; empty if it is sealed.
 Result<std::string> seal(Vault& vault, SealedDisk& disk) {
   const fs::path path = vault.database(), made = path.string() + ".sealing";
   {
@@ -112,7 +113,7 @@ Result<std::string> seal(Vault& vault, SealedDisk& disk) {
     if (!damage || !damage->empty()) return damage;
   }
   if (const std::uint64_t needed = room_needed(path); !has_room(path, needed))
-    return fmt::format("that takes {} of room on its disk for a while: make room there",
+    return fmt::format("sealing needs {} of room on its disk for a while: make room there",
                        human_size(needed));
   disk.step("seal-made", false);
   auto lost = copy_rows(path, made, disk);

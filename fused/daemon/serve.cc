@@ -1,4 +1,4 @@
-// Starts what a mount needs beside its files, and waits for its end.
+// Starts what a mount needs besides its files, and waits for its end.
 #include "fused/daemon/serve.h"
 
 #include <spdlog/spdlog.h>
@@ -39,8 +39,9 @@ void act_on_signal(int signal, FuseMount& mount, Locker& locker) {
 bool unmount_idle(const std::filesystem::path& mountpoint) {
   const auto unmounted = unmount_if_unused(mountpoint);
   if (!unmounted) spdlog::warn("{}", unmounted.error().message);
-  if (unmounted && *unmounted) spdlog::info("nobody uses it: unmounted");
-  if (unmounted && !*unmounted) spdlog::debug("idle, but in use");
+  if (unmounted && *unmounted)
+    spdlog::info("unmounted the directory, because nothing was using it");
+  if (unmounted && !*unmounted) spdlog::debug("the directory is idle, but in use");
   return unmounted && *unmounted;
 }
 
@@ -76,7 +77,7 @@ Result<std::optional<HeldMount>> serve(const MountCommand& command, const Watche
   const Status told = entrance.ready();
   if (!told) SignalWatch::end_mount();
   const Status waited = mount->wait();
-  watched.files.end_backups();  // the control socket waits for those that it was asked for
+  watched.files.end_backups();  // the control socket waits for backups that were requested
   S3O_TRY(waited);
   S3O_TRY(told);
   return mount->hold();

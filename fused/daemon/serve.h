@@ -25,17 +25,17 @@ struct Audience {
   LastWord at_the_end;  // commands that unmount
 };
 
-/// How an open file system gets a mount, and whom it tells.
+/// How an open file system gets its mount, and whom it notifies.
 struct Entrance {
   std::function<Result<std::unique_ptr<FuseMount>>(FileSystem&)> mount;
-  /// Called when requests are answered. Errors: nobody wants the mount any more.
+  /// Called once requests are answered. Errors: the mount is no longer wanted.
   std::function<Status()> ready;
-  KernelReferences references;  // of a mount that the kernel has already
+  KernelReferences references;  // what the kernel refers to, if the mount already exists
   Descriptor cpu_latency;
   std::int64_t since = 0;  // s since 1970
 };
 
-/// Everything between an open volume and a closed one: the mount, the control socket, metrics,
+/// Runs everything between opening a volume and closing it: the mount, the control socket, metrics,
 /// signals and the watches. Returns the mount if it is being locked.
 Result<std::optional<HeldMount>> serve(const MountCommand& command, const Watched& watched,
                                        Entrance& entrance, Audience& audience);

@@ -1,4 +1,4 @@
-// Signals go through a pipe to the thread that acts on them.
+// Passes signals through a pipe to the thread that acts on them.
 #include "fused/daemon/signal_watch.h"
 
 #include <fcntl.h>
@@ -21,7 +21,8 @@ int signal_pipe[2] = {-1, -1};
 
 void notify(char which) {
   const int saved = errno;
-  // The pipe holds thousands of signals, and one is enough.
+  // If the pipe is full the write fails, but the pipe holds thousands of signals, and one is
+  // enough.
   [[maybe_unused]] const ssize_t sent = ::write(signal_pipe[1], &which, 1);
   errno = saved;
 }

@@ -11,11 +11,11 @@ namespace s3oram {
 /// Calls a function for each signal, on a thread of its own.
 class SignalWatch {
  public:
-  /// SIGTERM and SIGINT end a mount, SIGXCPU (its processor time is nearly used up) too; SIGUSR1
-  /// locks it.
+  /// SIGTERM, SIGINT and SIGXCPU (the processor time is nearly used up) end a mount; SIGUSR1 locks
+  /// it.
   using Handler = std::function<void(int signal)>;
 
-  /// From now on the signals wait for a watch. Call it before any thread exists.
+  /// Catches the signals from now on and keeps them for a watch. Call it before any thread exists.
   static Status install();
   /// Makes the signals wait for the install() of the next program that this process executes. Call
   /// it on the main thread.

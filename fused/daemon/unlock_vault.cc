@@ -1,4 +1,4 @@
-// Takes a vault's lock, and asks until a credential opens its keys.
+// Takes a vault's lock, and asks the user until a credential opens its keys.
 #include "fused/daemon/unlock_vault.h"
 
 #include <spdlog/spdlog.h>
@@ -27,8 +27,8 @@ Status lock_vault(Vault& vault) {
   });
 }
 
-/// Locks the vault and checks its format. Both come before the volume is opened, which already
-/// changes the vault and the servers.
+/// Locks the vault and checks its format. Both come before the volume is opened, because opening it
+/// already changes the vault and the servers.
 Result<Vault> take_vault(const std::filesystem::path& directory) {
   auto vault = Vault::find(directory);
   if (!vault) return vault;
@@ -41,7 +41,7 @@ Result<Vault> take_vault(const std::filesystem::path& directory) {
   return vault;
 }
 
-/// Returns the content of vault.key, to see later whether it has changed.
+/// Returns the content of vault.key, so that a later change can be noticed.
 std::optional<Bytes> key_file_of(const Vault& vault) {
   constexpr std::size_t kLargest = 1 << 16;
   auto content = read_small_file(vault.directory() / "vault.key", kLargest);
@@ -63,7 +63,8 @@ Result<VaultKeys> unlock_vault(const Vault& vault, const Credential& credential,
   auto keys = vault.unlock(credential);
   if (keys || keys.error().code != Errc::wrong_passphrase || key_file_of(vault) == asked)
     return keys;
-  return fail(keys.error().code, "{}; it was changed while you were asked for it: mount it again",
+  return fail(keys.error().code,
+              "{}; it was changed while you were being asked: mount the vault again",
               keys.error().message);
 }
 
@@ -81,11 +82,11 @@ Result<VaultKeys> unlock_when_told(const MountCommand& command, const MountRight
        ;) {
     const auto asked = key_file_of(vault);
     S3O_ASSIGN(auto credential, ask_for_credential(vault, command, rights.secret()));
-    S3O_ASSIGN(vault, take_vault(rights.vault()));  // other commands may have changed it meanwhile
+    S3O_ASSIGN(vault, take_vault(rights.vault()));  // again: it may have changed
     auto keys = unlock_vault(vault, credential, asked);
     if (keys || keys.error().code != Errc::wrong_passphrase || --left == 0) return keys;
     std::fputs("s3oramfs: wrong passphrase, try again\n", stderr);
-    S3O_ASSIGN(vault, Vault::find(rights.vault()));  // not locked while the user types
+    S3O_ASSIGN(vault, Vault::find(rights.vault()));  // gives up the lock
   }
 }
 

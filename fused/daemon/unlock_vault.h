@@ -1,4 +1,4 @@
-// Asks for the passphrase or key file of a vault, and opens the vault's keys by it.
+// Asks for the passphrase or key file of a vault, and opens the vault's keys with it.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace s3oram {
 /// the passphrase. Does not keep the lock, so that other commands can run while the user types.
 Status check_vault(const std::filesystem::path& directory);
 
-/// Asks the user for the credential, locks the vault, and returns its keys. rights.secret() has
+/// Asks the user for the credential, locks the vault, and returns its keys. rights.secret() holds
 /// what only root could read.
 Result<VaultKeys> unlock_when_told(const MountCommand& command, const MountRights& rights,
                                    Vault& vault);

@@ -1,4 +1,4 @@
-// Gathers what is known of a mount.
+// Gathers what is known about a mount.
 #include "fused/daemon/watched.h"
 
 namespace s3oram {
@@ -17,7 +17,7 @@ MountState state_of(const Watched& watched) {
 }
 
 std::vector<Problem> look_at_health(const Watched& watched) {
-  static_cast<void>(watched.volume.server_traffic());  // a server shows as silent only if asked
+  static_cast<void>(watched.volume.server_traffic());  // silence shows only if asked
   auto problems = find_problems(state_of(watched));
   std::erase_if(problems,
                 [](const Problem& problem) { return problem.warning; });  // logged elsewhere

@@ -1,5 +1,4 @@
-// A mount as it is seen from outside: by the control socket, the metrics and the watch of its
-// health.
+// A mount as the control socket, the metrics and the health watch see it.
 #pragma once
 
 #include <atomic>
@@ -22,7 +21,7 @@ struct Watched {
   FileSystem& files;
   const MigrationWatch& migration;
   Metrics& metrics;
-  std::atomic<unsigned>& height;  // of the tree when it was last looked at
+  std::atomic<unsigned>& height;  // height of the tree at the last check
 };
 
 MountState state_of(const Watched& watched);

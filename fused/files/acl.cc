@@ -39,8 +39,9 @@ Posix<Acl> Acl::parse(std::string_view attribute) {
   return acl;
 }
 
-/// The entries come in the order of their tags. Those of the owner, the group and others exist
-/// once, and a mask at most once; it must exist if users or groups are named.
+/// The entries must be in the order of their tags. The owner, the group and others must have
+/// exactly one entry each. There may be one mask, and there must be one if users or groups are
+/// named.
 bool Acl::is_valid() const {
   const auto count = [this](Tag tag) { return std::ranges::count(entries_, tag, &Entry::tag); };
   const auto named = count(kUser) + count(kGroup);

@@ -23,15 +23,15 @@ inline bool is_acl(std::string_view attribute) {
 
 class Acl {
  public:
-  /// Reads an attribute. EINVAL if it is malformed, or not a list that the kernel would accept.
+  /// Parses an attribute. EINVAL if it is malformed, or not a list that the kernel would accept.
   static Posix<Acl> parse(std::string_view attribute);
-  /// Returns the attribute.
+  /// Returns the list as an attribute.
   std::string attribute() const;
 
-  /// Returns whether the permission bits of a mode hold all of the list.
+  /// Returns whether the permission bits of a mode can express the whole list.
   bool is_minimal() const;
-  /// Returns `mode` with the permission bits of the list. Those of the group are the mask, if there
-  /// is one.
+  /// Returns `mode` with the permission bits of the list. The group's bits are the list's mask, if
+  /// it has one.
   std::uint32_t mode(std::uint32_t mode) const;
   /// Changes the list as chmod(2) does.
   void change_mode(std::uint32_t mode);
@@ -39,7 +39,7 @@ class Acl {
   /// what the program asks for; the umask has no effect.
   std::uint32_t inherit(std::uint32_t mode);
 
-  /// Translates the ids of users and groups. Drops entries for which there is no id, and returns
+  /// Translates the ids of users and groups. Drops entries whose id has no translation, and returns
   /// whether there were any.
   bool translate(const std::function<std::uint32_t(std::uint32_t)>& user,
                  const std::function<std::uint32_t(std::uint32_t)>& group);

@@ -1,4 +1,4 @@
-// Puts the attributes of an inode together from its row and its cached blocks.
+// Assembles the attributes of an inode from its row and its cached blocks.
 #include "fused/files/attributes.h"
 
 namespace s3oram {

@@ -8,7 +8,7 @@
 
 namespace s3oram {
 
-/// `cache` knows how much room the node takes on the device.
+/// Returns the node's attributes. `cache` knows how much room the node takes on the device.
 struct stat attributes_of(const Node& node, const DataCache& cache);
 
 }  // namespace s3oram

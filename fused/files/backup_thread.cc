@@ -1,4 +1,4 @@
-// Waits until a backup is due, makes it, and tries again what failed.
+// Waits until a backup is due, makes it, and retries one that failed.
 #include "fused/files/backup_thread.h"
 
 #include <spdlog/spdlog.h>
@@ -49,11 +49,11 @@ void BackupThread::run() {
       continue;
     }
     const auto outcome = back_up(lock);
-    // One that failed is wanted until it succeeds: the next one may be due much later.
+    // Keep trying after a failure, because the next backup may be due much later.
     wanted_ = !outcome && outcome.error() != EUCLEAN;
     if (outcome) failure_.clear();
     if (outcome || state_.stopping) continue;
-    // While rows are damaged the last backup stays, and status reports the damage.
+    // While rows are damaged, the last backup is kept, and status reports the damage.
     if (outcome.error() == EUCLEAN) {
       timing.wait(lock, wakes_, timing.now() + every);
       continue;
@@ -61,7 +61,7 @@ void BackupThread::run() {
     if (failure_.empty()) failing_since_ = timing.now();
     failure_ = std::strerror(outcome.error());
     if (told_.pass(timing.now().time_since_epoch()))
-      spdlog::warn("a backup of the names could not be made ({}); it is tried again{}",
+      spdlog::warn("a backup of the names could not be made ({}); it will be retried{}",
                    std::strerror(outcome.error()), told_.more());
     timing.wait(lock, wakes_, timing.now() + state_.options.cache.retry);
   }

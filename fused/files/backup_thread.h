@@ -1,4 +1,4 @@
-// Makes backups of the names: on a thread, when one is due or wanted, and on request.
+// Makes backups of the names: on a thread of its own, when one is due or wanted, and on request.
 #pragma once
 
 #include <chrono>
@@ -24,15 +24,15 @@ class BackupThread {
   /// and before the destructor.
   void join();
 
-  /// Makes a backup now. `last`: the file system ends, and everything else has ended. Errors: those
-  /// of Backups::make().
+  /// Makes a backup now. `last`: the file system is ending, and everything else in it has ended.
+  /// Errors: those of Backups::make().
   PosixStatus back_up(Lock& lock, bool last = false);
-  /// Makes a back_up() that is under way fail soon with ECANCELED, and later ones, but for the
-  /// last.
+  /// Makes a back_up() that is under way fail soon with ECANCELED, and also later ones that are not
+  /// `last`.
   void end_backups();
   /// Asks the thread for a backup. Does not wait.
   void want();
-  /// Makes the thread look again when the next backup is due.
+  /// Makes the thread check again when the next backup is due.
   void look_again() { wakes_.notify_all(); }
 
   /// Returns why the last backup failed; empty if it did not.

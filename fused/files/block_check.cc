@@ -1,4 +1,4 @@
-// Numbers the blocks of a file system that is being mounted.
+// Finds, at mount time, which blocks are in use, free or lost.
 #include "fused/files/block_check.h"
 
 #include <spdlog/spdlog.h>
@@ -17,12 +17,13 @@ void own_places(DataCache& cache, const std::vector<OwnedPlace>& places, std::se
     if (!is_packed(each.place)) continue;
     const bool good = cache.held.good(each.place);
     if (good) cache.packs.add(each.place, each.valid);
-    // Unknown pieces may lie in the pack. A use that nobody releases keeps it from being freed.
+    // Unknown pieces may lie in the pack. Counting one more use, which is never released, keeps the
+    // pack from being freed.
     if (!good || cache.extents.damaged) cache.packs.add(each.place, 0);
   }
 }
 
-/// Frees the blocks without an owner. `lost`: blocks are missing.
+/// Frees the blocks without an owner. `lost`: whether blocks are missing.
 void free_unowned(FilesState& state, const std::vector<BlockId>& unowned, bool lost) {
   // If tables are damaged, a block without an owner may belong to a lost row. If blocks are
   // missing, it may be one of them under another number.

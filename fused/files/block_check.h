@@ -1,4 +1,4 @@
-// Compares the blocks that the device holds with those that files and backups own, at the mount.
+// Compares, at mount time, the blocks that the device holds with those that files and backups own.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace s3oram {
 
-/// Finds out which of the `mapped` blocks are free, and which extents can be believed, and tells
-/// the cache. Frees blocks that were written before a crash and whose extents did not commit.
-/// Returns how many blocks files name and the device does not hold. Errors: damaged_vault.
+/// Finds out which of the `mapped` blocks are free and which extents can be trusted, and tells the
+/// cache. Frees blocks that were written before a crash and whose extents did not commit. Returns
+/// how many blocks are named by files but not held by the device. Errors: damaged_vault.
 Result<std::uint64_t> check_blocks(FilesState& state, const Backups& backups,
                                    const std::vector<BlockId>& mapped);
 

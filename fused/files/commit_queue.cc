@@ -1,4 +1,4 @@
-// Collects the changes of names, blocks and backups for each commit of the device.
+// Collects the changes to names, blocks and backups for each commit of the device.
 #include "fused/files/commit_queue.h"
 
 #include <spdlog/spdlog.h>
@@ -37,13 +37,13 @@ std::function<Status(Database&)> CommitQueue::begin() {
 
 void CommitQueue::end(const Status& outcome) {
   if (!outcome && told_.pass(state_.timing.now().time_since_epoch()))
-    spdlog::error("a commit failed and is tried again: {}{}", outcome.error().message,
+    spdlog::error("a commit failed and will be retried: {}{}", outcome.error().message,
                   told_.more());
   if (!state_.options.read_only) state_.metadata.end_commit(outcome.has_value());
   numbers_.end_commit(outcome.has_value());
   state_.cache.numbers.end_commit(outcome.has_value());
   backups_.committed(outcome.has_value());
-  state_.cache.waits.wake(false);  // a commit needs no server, so it is no progress of an access
+  state_.cache.waits.wake(false);  // not progress of an access, because a commit needs no server
 }
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// Commits of a file system: what each one holds, and what follows from its end.
+// Commits of a file system: what each one contains, and what happens when it ends.
 #pragma once
 
 #include <functional>
@@ -17,10 +17,11 @@ class CommitQueue {
 
   /// Asks the device for a commit, and waits for it. Errors: EIO, ENOSPC.
   PosixStatus commit(Lock& lock);
-  /// Returns how many commits were asked for and not yet answered.
+  /// Returns how many commits were requested and have not ended yet.
   unsigned waiting() const { return waiting_; }
 
-  /// Fixes what a commit that begins holds, and returns its work (CommitParticipant::snapshot()).
+  /// Fixes the content of a commit that begins, and returns its work
+  /// (CommitParticipant::snapshot()).
   std::function<Status(Database&)> begin();
   /// Called when that commit has ended. Logs a failure.
   void end(const Status& outcome);

@@ -1,4 +1,4 @@
-// Finds, enters and removes names, and makes listings of them.
+// Finds, adds and removes names, and builds listings of them.
 #include "fused/files/directories.h"
 
 #include <linux/fs.h>

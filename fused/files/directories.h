@@ -1,4 +1,4 @@
-// Names: which inode each one leads to, and the links and times that follow from its changes. Does
+// Names: which inode each name leads to, and the link counts and times that change with it. Does
 // not free nodes: see Inodes::end().
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace s3oram {
 
-inline constexpr std::uint32_t kMostLinks = 2'000'000'000;  // of an inode
+inline constexpr std::uint32_t kMostLinks = 2'000'000'000;  // links that an inode may have
 
 inline bool is_directory(const Node& node) { return S_ISDIR(node.row.mode); }
 
@@ -26,24 +26,24 @@ class Directories {
 
   /// Returns the node of a name. Errors: ENOENT, ENAMETOOLONG, EIO (damaged).
   Posix<NodePtr> child(Node& directory, std::string_view name);
-  /// Returns the node of a name in a directory that the kernel knows; "." and ".." are those of
-  /// FileSystem::lookup().
+  /// Returns the node of a name in a directory that the kernel knows; "." and ".." mean the same as
+  /// in FileSystem::lookup().
   Posix<NodePtr> find(Ino parent, std::string_view name);
   Posix<bool> is_empty(const Node& directory);
 
-  /// Enters a name that does not exist, or that lose_name() has taken from another node. The caller
+  /// Adds a name that does not exist, or that lose_name() has taken from another node. The caller
   /// updates the link count of `node`.
   PosixStatus add(Node& directory, std::string_view name, Node& node, std::int64_t now);
   /// Removes a name of `node`, which may be its last: see Inodes::end().
   void remove(Node& directory, std::string_view name, Node& node);
-  /// Takes a link from the node. The caller replaces the name itself.
+  /// Takes a link away from the node. The caller replaces the name itself.
   void lose_name(Node& directory, Node& node);
-  /// Takes the name out of the directory. The caller updates the nodes.
+  /// Removes the name from the directory. The caller updates the nodes.
   void leave(Node& directory, std::string_view name);
 
-  /// Checks that a rename may put `node` in the place of `target`.
+  /// Checks that a rename may replace `target` with `node`.
   PosixStatus check_replaceable(const Node& node, Node& target);
-  /// Returns the nodes whose content a rename puts in the place of another's. `flags`: those of
+  /// Returns the nodes whose content would replace another's in this rename. `flags`: those of
   /// FileSystem::rename().
   Posix<std::vector<NodePtr>> replacing(Node& from, std::string_view name, Node& to,
                                         std::string_view new_name, unsigned flags);
@@ -51,11 +51,11 @@ class Directories {
   Posix<std::vector<Ino>> exchange(Node& from, std::string_view name, Node& to,
                                    std::string_view new_name);
 
-  /// Returns up to `most` entries after this position, as FileSystem::list() does.
+  /// Returns up to `most` entries after position `after`, as FileSystem::list() does.
   Posix<std::vector<DirectoryEntry>> list(const Node& directory, DirPosition after,
                                           std::size_t most);
-  /// Counts an open; the listing stays in memory from now on. Returns whether nobody else has the
-  /// directory open.
+  /// Counts an open; the listing stays in memory from now on. Returns whether the directory was not
+  /// open before.
   bool open(Ino directory) { return listings_.opened(directory); }
   void close(Ino directory) { listings_.closed(directory, state_.timing.now()); }
   /// Drops listings that were not used for a while.

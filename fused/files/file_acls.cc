@@ -1,4 +1,4 @@
-// Keeps access control lists and modes together.
+// Keeps access control lists and modes consistent.
 #include "fused/files/file_acls.h"
 
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
-// Access control lists of files. They are kept as extended attributes, and the kernel obeys them
-// (default_permissions, FUSE_CAP_POSIX_ACL). It leaves to us what they have to do with modes, and
-// the inheritance.
+// Access control lists of files. They are stored as extended attributes, and the kernel enforces
+// them (default_permissions, FUSE_CAP_POSIX_ACL). It leaves to us their effect on modes, and their
+// inheritance.
 #pragma once
 
 #include <optional>
@@ -24,18 +24,18 @@ class FileAcls {
   /// `keep_set_group`: the caller may leave a set-group-id bit as it is.
   PosixStatus set(Node& node, const std::string& name, const std::string& value,
                   bool keep_set_group);
-  /// Makes the access list follow a change of the mode.
+  /// Updates the access list after a change of the mode.
   PosixStatus change_mode(const Node& node, std::uint32_t mode);
 
-  /// What a new node gets from its directory.
+  /// What a new node inherits from its directory.
   struct Inherited {
     std::uint32_t mode = 0;
     std::vector<std::pair<std::string, std::string>> lists;  // as attributes: name, value
   };
-  /// Returns the mode and the lists of a new node in the directory. A default list replaces the
-  /// umask.
+  /// Returns the mode and the lists of a new node in the directory. If the directory has a default
+  /// list, it takes the place of the umask.
   Posix<Inherited> inherit(const Caller& caller, const Node& directory, std::uint32_t mode);
-  /// Gives the lists to a new node, which has no other attributes.
+  /// Adds the lists to a new node, which must have no other attributes.
   void hand_down(const Inherited& inherited, Node& node);
 
  private:

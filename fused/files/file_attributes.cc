@@ -1,4 +1,4 @@
-// Operations on attributes, and on extended attributes.
+// Operations on attributes and extended attributes.
 #include "fused/files/attributes.h"
 #include "fused/files/file_system.h"
 
@@ -70,7 +70,7 @@ PosixStatus FileSystem::remove_xattr(Ino ino, const std::string& name) {
   S3O_POSIX_TRY(Xattrs::check_name(name));
   const auto erased = xattrs_.erase(*node, name);
   const bool none = !erased && erased.error() == ENODATA;
-  return none && is_acl(name) ? PosixStatus() : erased;  // the mode is a list, too
+  return none && is_acl(name) ? PosixStatus() : erased;  // the mode serves as a list
 }
 
 }  // namespace s3oram

@@ -38,12 +38,11 @@ Posix<bool> FileSystem::write(Ino ino, std::uint64_t offset, ByteSpan in, bool f
   const std::uint64_t end = offset + in.size();
   auto written = state_.cache.write(lock, *node, offset, in, from_page_cache);
   if (!written && written.error() == ENOSPC && state_.cache.has_replacements()) {
-    flusher_.settle(
-        [](const Node& other) { return other.unflushed == 0; });  // frees what they replace
+    flusher_.settle([](const Node& other) { return other.unflushed == 0; });  // frees old contents
     written = state_.cache.write(lock, *node, offset, in, from_page_cache);
   }
   if (!written) {
-    // The kernel has already grown the file, and shows that size to everybody.
+    // The kernel has already grown the file, and shows that size to all programs.
     if (from_page_cache && end > node->size) S3O_POSIX_TRY(state_.cache.truncate(*node, end));
     return posix_error(written.error());
   }
@@ -54,8 +53,8 @@ Posix<bool> FileSystem::write(Ino ino, std::uint64_t offset, ByteSpan in, bool f
   return other_room;
 }
 
-/// Cannot reserve room for a file, because the volume's blocks are not reserved. Without PUNCH_HOLE
-/// or ZERO_RANGE it only grows the size, and fails if there is no room now.
+/// Does not reserve room for a file, because the volume's blocks cannot be reserved. Without
+/// PUNCH_HOLE or ZERO_RANGE it only grows the file's size, and fails if there is no room now.
 PosixStatus FileSystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length) {
   constexpr int kKnown = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
   if ((mode & ~kKnown) != 0) return posix_error(EOPNOTSUPP);
@@ -86,16 +85,18 @@ Posix<std::uint64_t> FileSystem::seek(Ino ino, std::uint64_t offset, int whence)
   return state_.cache.seek(*node, offset, whence == SEEK_DATA);
 }
 
-/// Flushes a rewritten file at once, because many programs replace files that way without a sync.
+/// Flushes a rewritten file immediately, because many programs replace files that way without a
+/// sync.
 void FileSystem::closed(Ino ino) {
   const Lock lock(state_.mutex);
   const auto node = inodes_.known(ino);
   if (!node || !std::exchange((*node)->rewritten, false)) return;
   if (const auto completed = state_.cache.complete(**node); !completed)
-    spdlog::error("inode {}: its new content waits: {}", ino, std::strerror(completed.error()));
+    spdlog::error("inode {}: its new content cannot be committed yet: {}", ino,
+                  std::strerror(completed.error()));
 }
 
-/// Nobody waited for the write-back of the data, so its ENOSPC is reported here.
+/// Reports the ENOSPC of a write-back here, because no program waited for the write-back itself.
 PosixStatus FileSystem::closing(Ino ino) {
   const Lock lock(state_.mutex);
   const auto node = inodes_.known(ino);
@@ -103,8 +104,8 @@ PosixStatus FileSystem::closing(Ino ino) {
   return {};
 }
 
-/// Counts blocks as free that are held for a backup, because a new backup releases them on demand.
-/// `spare` bytes are left out.
+/// Returns the free bytes, less `spare`. Blocks held for a backup count as free, because a new
+/// backup releases them on demand.
 std::uint64_t FileSystem::free_bytes(std::uint64_t spare) const {
   const std::uint64_t taken = state_.cache.room_bytes() + spare;
   const std::uint64_t room = state_.options.cache.free_bytes() +

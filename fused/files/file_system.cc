@@ -12,7 +12,7 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kSmallBackup = 64;  // blocks: an unmount waits for it
+constexpr std::size_t kSmallBackup = 64;  // blocks; an unmount waits for a backup of this size
 
 }  // namespace
 
@@ -48,7 +48,7 @@ Result<std::unique_ptr<FileSystem>> FileSystem::mount(BlockDevice& device,
                                                       Disk& disk) {
   std::unique_ptr<FileSystem> fs(new FileSystem(device, options));
   if (Status started = fs->start(database, disk); !started) {
-    device.set_participant(nullptr);  // the device lives on, and commits once more when it closes
+    device.set_participant(nullptr);  // the device lives on, and will commit when it closes
     return fail(std::move(started).error());
   }
   return fs;
@@ -68,13 +68,14 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
     if (!mapped.empty())
       return damaged({Errc::damaged_vault, database + ": the tables of its files are gone"});
     if (read_only)
-      return fail(Errc::failed, "{}: holds no files yet: mount it once without -o ro", database);
+      return fail(Errc::failed, "{} holds no files yet; mount the vault once without -o ro",
+                  database);
     state_.store(inodes_.make_root());
     if (!commits_.commit(lock))
       return fail(Errc::failed, "{}: the file tables could not be made", database);
     if (auto opened = state_.metadata.open_tables(); !opened) return damaged(opened.error());
   }
-  // A read-only mount must not need the tables to be whole.
+  // A read-only mount must work even if the tables are not whole.
   if (auto opened = backups_.open(database, disk, mapped); !opened && !read_only)
     return damaged(opened.error());
   if (auto examined = state_.metadata.examine(); !examined && !read_only)
@@ -129,9 +130,9 @@ Status FileSystem::finish(bool keep_references) {
   lock.lock();
   DataCache& cache = state_.cache;
   if (state_.options.read_only) {
-    // Positions have changed, but need not commit: after a crash the old ones are valid.
+    // Positions have changed, but need not commit, because the old ones are valid after a crash.
     if (!cache.waits.until(lock, [&] { return is_idle(); }))
-      spdlog::warn("the device does not finish");
+      spdlog::warn("requests to the servers did not finish in time");
     return {};
   }
   cache.keeps_unlinked = keep_references;
@@ -143,14 +144,14 @@ Status FileSystem::finish(bool keep_references) {
   if (outcome && backups_.is_outdated() && state_.options.back_up_every.count() > 0 && is_small)
     if (auto backed_up = backup_thread_.back_up(lock, true); !backed_up)
       spdlog::warn("the last changes are in no backup yet ({})", std::strerror(backed_up.error()));
-  // The device had the whole flush to finish; it gets no second deadline.
+  // The device had all the time of the flush to finish, so it gets no second deadline.
   const bool idle = cache.waits.until_since(begun, lock, [&] { return is_idle(); });
   if (!outcome)
     return fail(code_of_barrier(outcome.error()),
                 "not everything could be written: {} bytes of file data and {} changes of names "
                 "and attributes since the last commit are lost ({})",
                 cache.dirty_bytes(), state_.metadata.uncommitted(), std::strerror(outcome.error()));
-  if (!idle) return fail(Errc::unreachable, "the device does not finish");
+  if (!idle) return fail(Errc::unreachable, "requests to the servers did not finish in time");
   return {};
 }
 
@@ -204,10 +205,10 @@ std::function<Status(Database&)> FileSystem::snapshot() {
 void FileSystem::committed(const Status& outcome) {
   const Lock lock(state_.mutex);
   commits_.end(outcome);
-  backup_thread_.look_again();  // one may be due, or due sooner
+  backup_thread_.look_again();  // a backup may be due now, or due sooner
 }
 
-/// Returns the attributes, and counts one more reference of the kernel.
+/// Returns the node's attributes, and counts one more reference of the kernel.
 struct stat FileSystem::refer(const Node& node) {
   inodes_.refer(node);
   return attributes_of(node, state_.cache);

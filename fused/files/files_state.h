@@ -1,4 +1,4 @@
-// What all parts of a file system work on, under one mutex.
+// The state that all parts of a file system share, under one mutex.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,17 +18,17 @@ namespace s3oram {
 struct FileSystemOptions {
   CacheOptions cache;
   std::chrono::milliseconds commit_every{5'000};
-  bool update_atime = true;                  // as relatime does
-  bool read_only = false;                    // files are not changed, freed or committed
-  std::uint32_t root_uid = 0, root_gid = 0;  // of a new root directory
-  bool own_ticker = true;                    // a thread calls beat(); otherwise the owner does
-  std::size_t most_uncommitted = 48 << 20;   // bytes of rows; above, operations wait for a commit
-  std::size_t most_nodes = 50'000;           // about; above, nodes are dropped and read again later
-  std::chrono::milliseconds back_up_every{0};  // at most (backups.h); 0: only on request
-  /// Returns the bytes of files for which the disk of the database has room. statfs() reports no
-  /// more.
+  bool update_atime = true;                    // updates atime by the rules of relatime
+  bool read_only = false;                      // nothing is changed, freed or committed
+  std::uint32_t root_uid = 0, root_gid = 0;    // owner of a new root directory
+  bool own_ticker = true;                      // a thread calls beat(); otherwise the owner does
+  std::size_t most_uncommitted = 48 << 20;     // bytes of rows; with more, operations wait
+  std::size_t most_nodes = 50'000;             // about; more are dropped, and read again when used
+  std::chrono::milliseconds back_up_every{0};  // least time between backups; if 0, only on request
+  /// Returns for how many bytes of files the disk of the database has room. statfs() reports no
+  /// more than that.
   std::function<std::uint64_t()> database_room = [] { return std::uint64_t{1} << 60; };
-  KernelReferences references;  // from suspend(), if the kernel still has the mount
+  KernelReferences references;  // what suspend() returned, if the kernel still has the mount
 };
 
 /// Unless it says otherwise, every function of the parts (Inodes, Directories, Xattrs, FileAcls,
@@ -52,8 +52,8 @@ struct FilesState {
   Timing& timing;
   Metadata metadata;
   DataCache cache;
-  bool stopping = false;      // the file system ends: threads end, and no inode is made any more
-  bool ends_backups = false;  // backups end, but for the one that an unmount makes
+  bool stopping = false;      // the file system is ending: threads end, and no more inodes are made
+  bool ends_backups = false;  // backups end early, except the one that an unmount makes
 };
 
 }  // namespace s3oram

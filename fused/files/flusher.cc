@@ -41,8 +41,8 @@ PosixStatus Flusher::admit(Lock& lock) {
     return state_.metadata.uncommitted_bytes() < state_.options.most_uncommitted;
   };
   if (has_room()) return {};
-  // Commit here instead of in the ticker, which may be waiting for a server; a commit needs none.
-  // CommitQueue::end() logs a failure, and the ticker tries again.
+  // Commit here instead of in the ticker: the ticker may be waiting for a server, and a commit
+  // needs none. CommitQueue::end() logs a failure, and the ticker retries.
   if (commits_.commit(lock) && has_room()) return {};
   wake();
   if (!state_.cache.waits.until(lock, has_room)) return posix_error(EIO);
@@ -66,7 +66,7 @@ PosixStatus Flusher::sync_all(Lock& lock) {
 void Flusher::keep_one_content(Lock& lock, const Inodes::NodePtr& node) {
   const auto old = state_.timing.now() - state_.options.commit_every;
   if (!node->replacement || node->size == 0 || node->replacement->since > old || failing_) return;
-  // After a failure the data stays dirty; the ticker tries again and logs.
+  // After a failure the data stays dirty; the ticker retries and logs.
   if (!flush(lock, {node})) wake();
 }
 
@@ -121,7 +121,7 @@ void Flusher::flush_and_commit(Lock& lock, Timing::Time begun) {
   state_.cache.take_used();
   if (auto last = commits_.commit(lock); outcome) outcome = last;
   if (!outcome && !failing_)
-    spdlog::error("writing fails ({}); it is tried again, {} bytes wait",
+    spdlog::error("writing fails ({}) and will be retried; {} bytes wait",
                   std::strerror(outcome.error()), state_.cache.dirty_bytes());
   if (outcome) durable_at_ = std::max(durable_at_, begun);
   if (outcome && failing_) spdlog::info("writing works again");
@@ -136,7 +136,7 @@ void Flusher::empty_packs() {
     for (const ExtentKey& piece : *pieces) {
       const auto row = state_.metadata.inodes.find(piece.ino);
       if (!row || !*row || (*row)->nlink == 0) continue;
-      // Errors are ignored here: a user of the file will get them.
+      // Errors are ignored here, because a user of the file will get them.
       const auto node = inodes_.load(piece.ino);
       if (node && state_.cache.move_out(**node, piece.index, pack)) inodes_.drop_if_idle(piece.ino);
     }

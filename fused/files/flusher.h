@@ -23,33 +23,33 @@ class Flusher {
         directories_(directories),
         durable_at_(state.timing.now()) {}
 
-  /// Begins to count the time to the first beat; starts a thread that calls beat(), if the options
+  /// Begins to count the time to the first beat. Starts a thread that calls beat(), if the options
   /// ask for it.
   Status start();
   /// Waits for the thread, which ends when FilesState::stopping is true. Call it without the lock,
   /// and before the destructor.
   void join();
 
-  /// Waits until a change may begin, so that the changes in memory stay bounded. EROFS if
+  /// Waits until another change may begin, so that the changes in memory stay bounded. EROFS if
   /// read-only.
   PosixStatus admit(Lock& lock);
-  /// Waits until everything written to these nodes so far is acknowledged. The next commit holds
-  /// it.
+  /// Waits until everything written to these nodes so far is acknowledged. The next commit then
+  /// contains it.
   PosixStatus flush(Lock& lock, const std::vector<Inodes::NodePtr>& nodes);
   /// Flushes all nodes, and commits.
   PosixStatus sync_all(Lock& lock);
   /// Called before a file is emptied. A program may empty and rewrite a file faster than its
-  /// contents become durable. So once every commit_every a content is flushed before the file is
-  /// emptied again.
+  /// contents become durable, so once every `commit_every` the current content is flushed before
+  /// the file is emptied again.
   void keep_one_content(Lock& lock, const Inodes::NodePtr& node);
-  /// Puts new contents in the place of those that they replace.
+  /// Settles the new content of the nodes that `which` selects (DataCache::settle()).
   void settle(const std::function<bool(const Node&)>& which);
 
-  /// Commits what is due, tries again what failed, and waits for both. Returns when the next beat
-  /// is due.
+  /// Commits what is due, retries what failed, and waits for both. Returns when the next beat is
+  /// due.
   Timing::Time beat(Lock& lock);
 
-  /// Everything done before is durable.
+  /// Returns a time before which every change is durable.
   Timing::Time durable_at() const { return durable_at_; }
 
  private:

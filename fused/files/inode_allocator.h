@@ -10,26 +10,27 @@ namespace s3oram {
 
 class InodeAllocator {
  public:
-  /// Begins above `last`, the largest number in use, and at `reserved` or above, which is the first
-  /// number that is not reserved.
+  /// Starts above `last`, the largest number in use, and not below `reserved`, the first number
+  /// that is not reserved.
   void reset(Ino last, Ino reserved);
 
-  /// Asks the commits to come to reserve numbers. A mount that makes no inode reserves none.
+  /// Makes the following commits reserve numbers. A mount that makes no inode reserves none.
   void want() { wanted_ = true; }
-  /// Returns whether next() is reserved, so that an inode may have it.
+  /// Returns whether next() is reserved, so that an inode may get it.
   bool is_ready() const { return next_ < reserved_; }
   Ino next() const { return next_; }
-  /// Uses next() up.
+  /// Uses up the number next().
   void take() { ++next_; }
 
-  /// Returns the first number that the beginning commit must leave unreserved; std::nullopt if it
-  /// is what it was. `last`: no inode is made after the commit, so unused numbers are given back.
+  /// Returns the first number that stays unreserved after the commit that begins; std::nullopt if
+  /// that number does not change. `last`: no inode is made after this commit, so it gives unused
+  /// numbers back.
   std::optional<Ino> begin_commit(bool last);
   void end_commit(bool succeeded);
 
  private:
   Ino next_ = kRootIno;
-  Ino reserved_ = 0, reserving_ = 0;  // numbers below are reserved; reserving_: by the commit
+  Ino reserved_ = 0, reserving_ = 0;  // numbers below are reserved: now; by the commit
   bool wanted_ = false;
 };
 

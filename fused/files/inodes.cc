@@ -104,7 +104,7 @@ Posix<Inodes::NodePtr> Inodes::load(Ino ino, bool unlinked) {
   if (const auto found = nodes_.find(ino); found != nodes_.end()) return found->second;
   S3O_POSIX_GET(row, state_.metadata.inodes.find(ino));
   if (!row) {
-    state_.tell_of_damage(ino, "a name leads to it, and it does not exist");
+    state_.tell_of_damage(ino, "a name leads to it, but it does not exist");
     return posix_error(EIO);
   }
   if (!is_usable(*row) || (row->nlink == 0 && !unlinked)) {
@@ -207,7 +207,7 @@ PosixStatus Inodes::end(Lock& lock, const NodePtr& node) {
     S3O_POSIX_GET(more, state_.cache.free_blocks(*node, next, kFreedAtOnce));
     if (!more) break;
     // Waiting for a commit lets other operations run. CommitQueue::end() logs a failure, and the
-    // ticker tries again.
+    // ticker retries.
     std::ignore = commits_.commit(lock);
   }
   std::vector<XattrKey> xattrs;

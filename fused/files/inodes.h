@@ -1,4 +1,4 @@
-// The inodes of a file system: which are in memory, which the kernel refers to, and when an
+// The inodes of a file system: which of them are in memory, which the kernel refers to, and when an
 // unlinked one is freed.
 #pragma once
 
@@ -24,42 +24,43 @@ class Inodes {
   Inodes(FilesState& state, InodeAllocator& numbers, CommitQueue& commits)
       : state_(state), numbers_(numbers), commits_(commits) {}
 
-  // At the mount, in this order.
+  // Called at mount time, in this order.
 
   /// Makes the root directory of a new file system.
   Node& make_root();
-  /// Makes the root directory again if its attributes are lost, because its names do not depend on
-  /// them. Uses damaged attributes as they read; they stay damaged until they change. Takes over
-  /// the references of FileSystemOptions.
+  /// Loads the root directory. Recreates it if its attributes are lost, because its names do not
+  /// depend on them. Uses damaged attributes as they are; they stay damaged until they change.
+  /// Takes over the references of FileSystemOptions.
   Status load_root();
   /// Counts the inodes, and finds the first number for a new one.
   Status number();
-  /// Frees files that were unlinked while open, and that a crash left. Those that the kernel still
-  /// refers to stay in memory, as unlinked files do.
+  /// Frees files that were unlinked while open and that a crash left behind. Those that the kernel
+  /// still refers to stay in memory, as unlinked files do.
   Status free_orphans(Lock& lock);
 
   // Finding nodes.
 
-  /// Returns a node that the kernel has looked up. ESTALE for others.
+  /// Returns a node that the kernel has looked up. ESTALE if it has not.
   Posix<NodePtr> known(Ino ino);
   Posix<NodePtr> known_directory(Ino ino);
-  /// Returns the node, from its row if it is not in memory. `unlinked` is true for a node that no
-  /// name leads to; for others a link count of 0 is damage.
+  /// Returns the node, which is read from its row if it is not in memory. `unlinked`: no name leads
+  /// to the node. Otherwise a link count of 0 is damage.
   Posix<NodePtr> load(Ino ino, bool unlinked = false);
-  /// Returns a node by a number that the kernel may not know and that need not exist.
+  /// Returns the node with a number that the kernel may not have looked up and that need not exist.
   Posix<NodePtr> named(Ino ino);
   /// Returns the nodes in memory.
   const Nodes& in_memory() const { return nodes_; }
-  /// Returns those whose data is to be flushed: not unlinked ones, unless their data must survive.
+  /// Returns the nodes whose data is to be flushed. Unlinked nodes are left out, unless their data
+  /// must survive.
   std::vector<NodePtr> unflushed() const;
   /// Returns how many inodes exist.
   std::uint64_t count() const { return count_; }
 
   // Making nodes.
 
-  /// Makes the next number one that may be given to an inode. Waits for a commit if it is not.
+  /// Makes sure that the next number is reserved. Waits for a commit if it is not.
   PosixStatus reserve_number(Lock& lock);
-  /// Makes a node without a name. It has the next number, which add() then uses up.
+  /// Makes a node without a name. It gets the next number, which add() then uses up.
   NodePtr make(const Caller& caller, const Node& directory, const NewNode& what) const;
   void add(const NodePtr& node);
 
@@ -67,20 +68,21 @@ class Inodes {
 
   /// Counts one more reference.
   void refer(const Node& node) { ++references_[node.ino]; }
-  /// Takes `references` back. Frees the node, if it was the last one and the node has no name.
+  /// Takes `references` back. Frees the node if no reference is left and the node has no name.
   void forget(Lock& lock, Ino ino, std::uint64_t references);
   std::vector<Ino> referenced() const;
-  /// Returns the references for the next mount of the same kernel's mount.
+  /// Returns the references, for the FileSystem that takes over the kernel's mount.
   KernelReferences kept() const;
-  /// Frees the node and all it owns, if it has neither names nor references. A large file is freed
-  /// in steps, and the lock released between them.
+  /// Frees the node and all that it owns, if it has neither names nor references. A large file is
+  /// freed in steps, and the lock is released between them.
   PosixStatus end(Lock& lock, const NodePtr& node);
-  /// Frees unlinked files when the kernel refers to none. It sends no forgets at an unmount.
+  /// Frees unlinked files once the kernel refers to no inode. The kernel sends no forgets at an
+  /// unmount.
   void free_nameless(Lock& lock);
 
   // Memory.
 
-  /// Drops the node if nobody refers to it and it has no cached blocks.
+  /// Drops the node if the kernel does not refer to it and it has no cached blocks.
   void drop_if_idle(Ino ino);
   void drop_idle();
   /// Bounds the nodes in memory, because the kernel may refer to any number of inodes. Drops nodes
@@ -91,7 +93,7 @@ class Inodes {
   FilesState& state_;
   InodeAllocator& numbers_;
   CommitQueue& commits_;
-  std::unordered_map<Ino, std::uint64_t> references_;  // of the kernel
+  std::unordered_map<Ino, std::uint64_t> references_;  // references that the kernel holds
   Nodes nodes_;                                        // referred to, or in use; see trim()
   std::unordered_set<Ino> idle_;  // nodes without references that still have cached blocks
   std::uint64_t count_ = 0;

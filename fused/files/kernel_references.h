@@ -12,7 +12,7 @@ namespace s3oram {
 
 struct KernelReferences {
   std::unordered_map<Ino, std::uint64_t> counts;  // see FileSystem::forget()
-  std::vector<Ino> unnamed;  // files that were made without a name, and may still get one
+  std::vector<Ino> unnamed;  // files that were created without a name, and may still get one
 };
 
 }  // namespace s3oram

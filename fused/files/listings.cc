@@ -12,14 +12,15 @@
 namespace s3oram {
 namespace {
 
-/// Above the last hash is room for displaced names.
+/// There is room for displaced names above the last hash.
 constexpr DirPosition kFirst = 3,
                       kHashes = (DirPosition{1} << 31) - (DirPosition{1} << 20) - kFirst;
 
 }  // namespace
 
 DirPosition usual_position(std::string_view name) {
-  // NFS clients keep these hashes, so neither the function nor its key (no secret) may change.
+  // NFS clients remember these hashes, so neither the function nor its key (not a secret) may
+  // change.
   static constexpr std::array<unsigned char, crypto_shorthash_KEYBYTES> kKey{};
   std::array<unsigned char, crypto_shorthash_BYTES> hash{};
   crypto_shorthash(hash.data(), reinterpret_cast<const unsigned char*>(name.data()), name.size(),

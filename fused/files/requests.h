@@ -1,4 +1,4 @@
-// What file operations are asked for, and what they answer.
+// The arguments and results of file operations.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@ struct Caller {
 };
 
 struct NewNode {
-  std::uint32_t mode = 0;  // with its type
+  std::uint32_t mode = 0;  // permission bits and the file type
   std::uint64_t rdev = 0;
-  std::string target;  // of a symbolic link
+  std::string target;  // only for a symbolic link
 };
 
 struct AttributeChange {
-  std::optional<std::uint32_t> mode, uid, gid;  // mode: the permission bits count
+  std::optional<std::uint32_t> mode, uid, gid;  // only the permission bits of `mode` count
   std::optional<std::uint64_t> size;
   std::optional<std::int64_t> atime, mtime, ctime;  // ns
   bool operator==(const AttributeChange&) const = default;
 };
 
 struct OpenedDirectory {
-  bool alone = false;       // nobody else has it open
-  std::int64_t shrunk = 0;  // no name has been removed from it since: ns since 1970
+  bool alone = false;       // it was not open before
+  std::int64_t shrunk = 0;  // no name has been removed from it after this time; ns since 1970
 };
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// Finds, bounds and changes extended attributes.
+// Finds, checks and changes extended attributes.
 #include "fused/files/xattrs.h"
 
 #include <sys/xattr.h>
@@ -16,7 +16,7 @@ constexpr std::size_t kLongestXattrList = 65'536;  // the kernel accepts no long
 // `ls -l` asks every file for its SELinux label, unless EOPNOTSUPP says that there are none here.
 constexpr std::string_view kLabel = "security.selinux";
 
-/// Returns the bytes of a name in a list, with the zero behind it.
+/// Returns the bytes that a name takes in a list, with the zero after it.
 std::size_t listed_size(const std::string& name) { return name.size() + 1; }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Extended attributes as they are stored, without what some of them mean (file_acls.h).
+// Extended attributes as they are stored. The meaning of some of them is in file_acls.h.
 #pragma once
 
 #include <string>
@@ -15,14 +15,14 @@ class Xattrs {
 
   explicit Xattrs(FilesState& state) : state_(state) {}
 
-  /// Finds out, at the mount, whether any file has an SELinux label, or may have one that damage
+  /// Finds out, at mount time, whether any file has an SELinux label, or may have one that damage
   /// hides.
   Status look_for_labels();
 
   /// Checks that a file may have an attribute of this name. Errors: ERANGE, EINVAL, EOPNOTSUPP.
   static PosixStatus check_name(std::string_view name);
 
-  // The names below have been checked.
+  // The functions below take names that have been checked.
 
   /// Errors: ENODATA; EOPNOTSUPP for a label when no file has one; EIO (damaged).
   Posix<std::string> get(const Node& node, const std::string& name);
@@ -31,10 +31,11 @@ class Xattrs {
   /// `flags`: those of setxattr(2).
   PosixStatus put(Node& node, const std::string& name, std::string value, int flags);
   PosixStatus erase(Node& node, const std::string& name);
-  /// Adds an attribute to a new node, whose other attributes were all added so.
+  /// Adds an attribute to a new node, whose other attributes must all have been added by this
+  /// function.
   void add(Node& node, const std::string& name, const std::string& value);
-  /// Notes that an attribute of the inode is damaged, and returns EIO. The row stays, so that fsck
-  /// can report that another attribute may be lost with it.
+  /// Notes that an attribute of the inode is damaged, and returns EIO. The row is kept, so that
+  /// fsck can report that another attribute may be lost with it.
   tl::unexpected<int> damaged(Ino ino);
 
  private:

@@ -1,4 +1,4 @@
-// The threads that make the kernel write back dirty pages, and then go on.
+// The threads that make the kernel write back dirty pages, and then do the work that waited for it.
 #include "fused/kernel/after_write_back.h"
 
 #include <cerrno>
@@ -71,8 +71,8 @@ void AfterWriteBack::run() {
 int AfterWriteBack::write_back(const std::vector<Ino>& files) const {
   for (const Ino file : files) {
     const int error = -fuse_lowlevel_notify_inval_inode(session_, file, 0, 0);
-    // EBUSY: the pages were sent, and written to again since. ENOENT: the kernel does not know the
-    // file.
+    // EBUSY: the pages were sent, and have been written to again since then. ENOENT: the kernel
+    // does not know the file.
     if (error != 0 && error != EBUSY && error != ENOENT) return error;
   }
   return 0;

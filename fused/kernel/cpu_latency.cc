@@ -11,7 +11,7 @@
 namespace s3oram {
 namespace {
 
-constexpr unsigned kFew = 8;  // processors, because all of them stay awake
+constexpr unsigned kFew = 8;  // processors; a bound, because all of them stay awake
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// The loop of the leader, and the handing over of the lead.
+// The leader's loop, and the handing over of the lead.
 #include "fused/kernel/fuse_loop.h"
 
 #include <fcntl.h>
@@ -21,8 +21,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr std::size_t kShort = 4096;  // bytes; a longer request takes time, so the lead goes on
-// Waking a waiting thread takes 5 to 50 us: longer on an idle or a virtual processor.
+constexpr std::size_t kShort = 4096;  // bytes; before a longer request the lead is handed over
+// Waking a waiting thread takes 5 to 50 us, and longer on an idle or a virtual processor.
 constexpr std::chrono::microseconds kLook{50}, kClose{150};
 constexpr unsigned kMany = 32;
 
@@ -69,7 +69,7 @@ Status FuseLoop::start(unsigned threads, Descriptor cpu_latency) {
                      [this, &worker] { work(worker); });
     if (!thread) {
       stop();
-      if (!threads_.empty()) static_cast<void>(wait());  // why they were stopped matters
+      if (!threads_.empty()) static_cast<void>(wait());  // its own result does not matter
       return fail(std::move(thread).error());
     }
     threads_.push_back(std::move(*thread));

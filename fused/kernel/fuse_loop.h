@@ -1,12 +1,13 @@
 // The threads that answer the kernel's requests. One thread at a time, the leader, reads requests
-// from /dev/fuse and answers them itself, so that a program that asks one thing after the other is
-// served by one thread with warm caches. Before a thread waits for anything it hands the lead over.
+// from /dev/fuse and answers them itself, so that a program that makes one request after another is
+// served by one thread with warm caches. Before a thread waits for anything, it hands the lead
+// over.
 //
 // While requests follow each other closely, the leader polls for a moment before it sleeps, because
-// waking takes longer than that. After many close requests it also keeps idle processors awake,
-// until that moment has passed without a request.
+// waking up would take longer than that. After many close requests it also keeps idle processors
+// awake, until such a moment passes without a request.
 //
-// In libfuse's own loop all threads wait to read, and the kernel wakes a different one each time.
+// (In libfuse's own loop all threads wait to read, and the kernel wakes a different one each time.)
 #pragma once
 
 #include <atomic>
@@ -47,7 +48,7 @@ class FuseLoop {
   void stop();
   /// Returns the first request, after wait().
   const std::string& first_request() const { return first_request_; }
-  /// Returns when the last request came that is_use().
+  /// Returns when the last request came for which is_use() is true.
   std::chrono::steady_clock::time_point last_use() const { return last_use_; }
 
   /// Called before the calling thread may wait: makes another thread the leader. Does nothing if
@@ -59,7 +60,7 @@ class FuseLoop {
     explicit Worker(FuseLoop& served) : loop(served) {}
     FuseLoop& loop;
     std::binary_semaphore called{0};  // released to make it the leader
-    bool leads = false;               // used by its own thread alone
+    bool leads = false;               // used only by its own thread
   };
 
   void work(Worker& self);
@@ -73,15 +74,15 @@ class FuseLoop {
   fuse_session* const session_;
   std::deque<Worker> workers_;
   std::vector<std::thread> threads_;
-  const Descriptor stopped_;              // an eventfd: readable once the session must end
-  std::optional<CpuLatency> processors_;  // this and close_: used by the leader alone
-  unsigned close_ = 0;                    // consecutive requests that came closely
-  std::string first_request_;             // used by the leader alone
+  const Descriptor stopped_;              // an eventfd; readable once the session must end
+  std::optional<CpuLatency> processors_;  // this and close_ are used only by the leader
+  unsigned close_ = 0;                    // consecutive requests that followed each other closely
+  std::string first_request_;             // used only by the leader
   std::atomic<std::chrono::steady_clock::time_point> last_use_;
   std::mutex mutex_;
   std::vector<Worker*> resting_;  // the last one leads next
-  bool led_ = false;              // false: all threads are busy
-  std::optional<int> ended_;      // the error number with which the session ended, or 0
+  bool led_ = false;              // false if all threads are busy
+  std::optional<int> ended_;      // set once the session has ended: its error number, or 0
 };
 
 /// The system's clocks. A thread of a FuseLoop hands the lead over before it waits.

@@ -73,8 +73,8 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
       mount->by_libfuse_ ? options.mountpoint : fmt::format("/dev/fd/{}", mounted.get());
   if (fuse_session_mount(mount->session_, where.c_str()) != 0)
     return fail(Errc::bad_mount_point,
-                "{} could not be mounted: see the message above; for other users than root the "
-                "program fusermount3 (Debian package fuse3) has to be installed",
+                "{} could not be mounted: see the message above; users other than root need the "
+                "program fusermount3 (Debian package fuse3)",
                 options.mountpoint);
   mount->mounted_ = true;
   static_cast<void>(mounted.release());  // the session owns it now
@@ -87,8 +87,8 @@ Result<std::unique_ptr<FuseMount>> FuseMount::resume(FileSystem& files,
   S3O_ASSIGN(auto mount, create(files, options, std::move(held.device)));
   mount->context_->writers.set(held.writers);
   mount->init_ = std::move(held.init);
-  // libfuse must see the kernel's first request again. Its answer goes nowhere, because the number
-  // is that of no request (the kernel's are even).
+  // libfuse must see the kernel's first request again. The kernel ignores the answer, because the
+  // number is not that of any of its requests (which are even).
   std::string init = mount->init_;
   if (init.size() < sizeof(fuse_in_header))
     return fail(Errc::failed, "the kernel's first request is not known");
@@ -113,11 +113,12 @@ FuseMount::~FuseMount() {
   context_->after_write_back.reset();
   if (session_) fuse_session_destroy(session_);
   if (!ours) return;
-  // The device is closed, so nobody waits for our answers.
+  // The device is closed, so no program waits for our answers.
   if (const Status done = unmount(mountpoint_); !done) spdlog::warn("{}", done.error().message);
 }
 
-/// Returns whether somebody else has unmounted it: then the device reports an error.
+/// Returns whether the mount was unmounted by someone else, in which case the device reports an
+/// error.
 bool FuseMount::is_unmounted() const {
   pollfd device{fuse_session_fd(session_), 0, 0};
   return ::poll(&device, 1, 0) > 0 && (device.revents & POLLERR) != 0;
@@ -135,8 +136,8 @@ Status FuseMount::start(Descriptor cpu_latency) {
   return {};
 }
 
-/// Gives directories that programs work in, and whose names withdraw() has made the kernel drop,
-/// their names back: without them getcwd(2) fails until somebody looks such a name up.
+/// Makes the kernel look up the names that withdraw() made it drop. Without them, getcwd(2) fails
+/// in directories that are some program's working directory, until a program looks such a name up.
 void FuseMount::look_names_up() const {
   const std::vector<Ino> referenced = context_->files->referenced();
   const std::unordered_set<Ino> known(referenced.begin(), referenced.end());
@@ -158,7 +159,8 @@ Status FuseMount::wait() {
 }
 
 /// Makes the kernel write back its dirty pages, while the session's threads still serve it. After a
-/// lazy unmount the root cannot be opened, but files that programs still have open are reached.
+/// lazy unmount the root cannot be opened, but files that programs still have open are still
+/// written back.
 void FuseMount::write_back() const {
   const unsigned refused = context_->writers.refused();
   const Descriptor root(::open(mountpoint_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -178,7 +180,7 @@ void FuseMount::write_back() const {
 }
 
 void FuseMount::withdraw() {
-  write_back();  // most of it, while programs go on
+  write_back();  // most of the pages, while programs continue
   context_->withdrawn = true;
   // A program may still write a page for which it got attributes before.
   constexpr int kMost = 100;
@@ -188,7 +190,7 @@ void FuseMount::withdraw() {
       fuse_lowlevel_notify_inval_inode(session_, ino, 0, 0);
     if (context_->write_backs == before) break;
   }
-  // With a name the kernel drops all names below it.
+  // When the kernel drops a name, it also drops all names below it.
   const auto names = context_->files->list(kRootIno);
   if (!names) spdlog::warn("the kernel may keep names: {}", std::strerror(names.error()));
   if (names)
@@ -212,7 +214,7 @@ std::optional<HeldMount> FuseMount::hold() {
   if (held.device.get() < 0) return std::nullopt;
   held.init = init_.empty() ? loop_->first_request() : init_;
   held.writers = context_->writers.state();
-  mounted_ = false;  // not ours any more
+  mounted_ = false;  // the mount belongs to the caller now
   return held;
 }
 

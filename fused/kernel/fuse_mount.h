@@ -24,7 +24,8 @@ struct FuseMountOptions {
   std::string mountpoint;            // absolute
   std::string source;                // shown as the device of the mount
   std::vector<std::string> options;  // "ro", "allow_other", "nodev", ...
-  /// Bytes of a read or a write. Dozens are under way: the kernel and each thread hold one.
+  /// The most bytes of a read or a write. Dozens of requests are under way, because the kernel and
+  /// each thread hold one.
   unsigned largest_request = 1u << 20;
 };
 
@@ -35,7 +36,8 @@ class FuseMount {
   static Result<std::unique_ptr<FuseMount>> create(FileSystem& files,
                                                    const FuseMountOptions& options,
                                                    Descriptor mounted = {});
-  /// Serves a mount that hold() has returned. `files` knows the inodes that the kernel refers to.
+  /// Serves a mount that hold() has returned. `files` must know the inodes that the kernel refers
+  /// to.
   static Result<std::unique_ptr<FuseMount>> resume(FileSystem& files,
                                                    const FuseMountOptions& options, HeldMount held);
   /// Unmounts, lazily if it is busy. If wait() has not returned yet, makes the kernel write back
@@ -45,28 +47,28 @@ class FuseMount {
   /// Starts all threads that answer requests. `cpu_latency` is for CpuLatency. Call it once.
   /// Errors: failed.
   Status start(Descriptor cpu_latency = {});
-  /// Waits until someone unmounts or stop() is called. All threads that call the FileSystem have
-  /// ended when it returns. Call it once, after start().
+  /// Waits until the mount is unmounted or stop() is called. All threads that call the FileSystem
+  /// have ended when it returns. Call it once, after start().
   Status wait();
 
   /// Makes the kernel write back its dirty pages, then makes wait() return, and waits for that.
-  /// From another thread.
+  /// Call it on a different thread from wait().
   void stop();
 
   /// Makes the kernel write back its dirty pages and drop everything that it has cached: contents,
-  /// attributes and names. It gets no attributes any more, and so nothing can be opened, nor
-  /// written to its cache. From another thread.
+  /// attributes and names. From then on the kernel gets no attributes, so nothing can be opened or
+  /// written to its cache. Call it on a different thread from wait().
   void withdraw();
   /// Undoes withdraw().
   void readmit();
-  /// Makes wait() return, as stop() does, and keeps the mount: hold() returns it. Requests wait in
-  /// the kernel from now on.
+  /// Makes wait() return, as stop() does, but keeps the mount, which hold() returns. Requests wait
+  /// in the kernel from now on.
   void suspend();
-  /// Returns the mount after wait(), if suspend() has ended it. The destructor then leaves the
-  /// kernel's mount alone.
+  /// Returns the mount, after wait() has returned because of suspend(). The destructor then leaves
+  /// the kernel's mount alone.
   std::optional<HeldMount> hold();
 
-  /// Returns when it was used last, as far as the kernel asks the daemon.
+  /// Returns when the mount was last used, as far as its use reaches the daemon.
   std::chrono::steady_clock::time_point last_use() const;
 
  private:
@@ -85,7 +87,7 @@ class FuseMount {
   bool started_ = false;
   std::atomic<bool> ended_ = false;
   std::atomic<bool> suspended_ = false;
-  std::string init_;  // of a resumed mount; see HeldMount
+  std::string init_;  // first request of a resumed mount; see HeldMount
 };
 
 }  // namespace s3oram

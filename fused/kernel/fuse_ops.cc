@@ -14,10 +14,10 @@
 namespace s3oram {
 namespace {
 
-// There is one client, so what the kernel caches stays true until the kernel changes it itself or
-// is notified (do_write).
+// There is only one client, so what the kernel caches stays valid until the kernel changes it
+// itself or is notified (do_write).
 constexpr double kForever = 365.0 * 86'400;  // seconds
-// Fewer than the session's threads, so that write-back never keeps all of them waiting.
+// Fewer than the session's threads, so that write-back never occupies all of them.
 constexpr unsigned kBackground = 48;
 
 FuseContext& context_of(fuse_req_t request) {
@@ -31,7 +31,7 @@ bool may_take_room(fuse_req_t request, const struct stat& attributes) {
   return attributes.st_blocks == 0 && context_of(request).writers.contains(attributes.st_ino);
 }
 
-/// Returns for how long the kernel may cache the attributes, in seconds.
+/// Returns how long the kernel may cache the attributes, in seconds.
 double validity(fuse_req_t request, const struct stat& attributes) {
   const bool brief = may_take_room(request, attributes) || context_of(request).withdrawn;
   return brief ? 0 : kForever;
@@ -117,8 +117,8 @@ Caller caller(fuse_req_t request) {
   return {ids.users.outside(context->uid), ids.groups.outside(context->gid), context->umask};
 }
 
-/// Refuses the request if the kernel may cache nothing more. Without attributes it opens nothing
-/// and keeps no more dirty pages.
+/// Refuses the request if the kernel may cache nothing more. Without attributes the kernel opens
+/// nothing and makes no more pages dirty.
 bool refuse(fuse_req_t request) {
   if (!context_of(request).withdrawn) return false;
   fuse_reply_err(request, EACCES);
@@ -216,14 +216,14 @@ void do_readlink(fuse_req_t request, fuse_ino_t ino) {
 
 // ---- directories -------------------------------------------------------------------------------
 
-// A program may return to an old position, even if the name there is gone, and must find its place.
-// In a listing that the kernel has cached it does not: a position without its name is taken for the
-// end. So the kernel may cache only listings of directories that nobody else has open, and from
-// which no name was removed for so long that nobody will return.
+// A program may return to an old position, and must find its place even if the name there is gone.
+// In a listing that the kernel has cached it would not, because the kernel takes a position without
+// a name for the end. So the kernel may cache only listings of directories that are not open
+// elsewhere, and from which no name was removed for so long that no program will return to it.
 constexpr std::int64_t kPositionsLast = 600'000'000'000;  // ns
 
-/// Reads the handle of an open directory: since when the kernel may cache its listing (ns since
-/// 1970); 0 if it may not.
+/// Reads the handle of an open directory. Returns the time at which the kernel began to cache its
+/// listing (ns since 1970); 0 if the kernel may not cache it.
 std::int64_t remembered_since(const fuse_file_info* file) {
   return static_cast<std::int64_t>(file->fh);
 }
@@ -249,8 +249,8 @@ void do_releasedir(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
 }
 
 /// Called at the end of a listing, when the kernel has cached all of it. If a name was removed
-/// since the directory was opened, the kernel must drop the listing before the answer, after which
-/// it would use it.
+/// since the directory was opened, the kernel must drop the listing before the answer, because it
+/// would use the listing after that.
 void end_of_listing(fuse_req_t request, fuse_ino_t ino, const fuse_file_info* file) {
   const std::int64_t since = remembered_since(file);
   if (since == 0) return;
@@ -259,8 +259,8 @@ void end_of_listing(fuse_req_t request, fuse_ino_t ino, const fuse_file_info* fi
     fuse_lowlevel_notify_inval_inode(context_of(request).session, ino, 0, 0);
 }
 
-/// Answers with the entries after `offset`. add(space, room, entry) returns the bytes that it
-/// needs, at least `least`, and adds nothing if there is no room.
+/// Answers with the entries after `offset`. add(space, room, entry) returns the bytes that the
+/// entry needs, at least `least`, and adds nothing if there is no room.
 template <class Add>
 void answer_directory(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
                       const fuse_file_info* file, std::size_t least, Add add) {
@@ -299,8 +299,8 @@ void do_readdirplus(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t 
     const char* name = entry.name.c_str();
     const std::size_t needs = fuse_add_direntry_plus(request, nullptr, 0, name, nullptr, 0);
     if (needs > room) return needs;
-    // An entry without a node number is a name without attributes: for "." and "..", and for a name
-    // that was removed since the directory was listed.
+    // An entry without a node number is a name without attributes. It stands for "." and "..", and
+    // for a name that was removed since the directory was listed.
     fuse_entry_param plus{};
     plus.attr.st_ino = entry.ino;
     plus.attr.st_mode = entry.type;
@@ -344,7 +344,7 @@ void do_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int val
   if ((valid & FUSE_SET_ATTR_ATIME) != 0) change.atime = to_ns(wanted->st_atim);
   if ((valid & FUSE_SET_ATTR_MTIME) != 0) change.mtime = to_ns(wanted->st_mtim);
   if ((valid & FUSE_SET_ATTR_CTIME) != 0) change.ctime = to_ns(wanted->st_ctim);
-  // A change time that the kernel sends is its present time.
+  // A change time that the kernel sends is the current time by its clock.
   const auto now = change.ctime.value_or(system_timing().wall_clock());
   if ((valid & FUSE_SET_ATTR_ATIME_NOW) != 0) change.atime = now;
   if ((valid & FUSE_SET_ATTR_MTIME_NOW) != 0) change.mtime = now;
@@ -352,8 +352,8 @@ void do_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int val
   answer_attributes(request, files_of(request).setattr(ino, change));
 }
 
-/// Returns whether the caller may leave the set-group-id bit of a file as it is, if the file has
-/// one, when it sets an access ACL. The kernel would tell, but libfuse 3.14 does not pass that on.
+/// Returns whether a file's set-group-id bit, if it has one, may stay when the caller sets an
+/// access ACL. The kernel says so in the request, but libfuse 3.14 does not pass that on.
 bool keeps_set_group(fuse_req_t request, fuse_ino_t ino) {
   const auto found = files_of(request).getattr(ino);
   if (!found || (found->st_mode & S_ISGID) == 0) return true;
@@ -362,7 +362,7 @@ bool keeps_set_group(fuse_req_t request, fuse_ino_t ino) {
   return context->gid == group || may_set_group_id(context->pid, group);
 }
 
-/// Sets an ACL, whose ids are the kernel's.
+/// Sets an ACL. The ids in `value` are the kernel's.
 void set_acl(fuse_req_t request, fuse_ino_t ino, const char* name, std::string_view value) {
   const IdMaps& ids = context_of(request).ids;
   auto acl = Acl::parse(value);
@@ -377,8 +377,8 @@ void set_acl(fuse_req_t request, fuse_ino_t ino, const char* name, std::string_v
                                               name != kAccessAcl || keeps_set_group(request, ino)));
 }
 
-/// Answers with an ACL, without entries for ids that the kernel does not have: in this user
-/// namespace nobody has them.
+/// Answers with an ACL. Leaves out entries for ids that do not exist in this user namespace,
+/// because the kernel has no number for them.
 void get_acl(fuse_req_t request, fuse_ino_t ino, const char* name, std::size_t size) {
   const IdMaps& ids = context_of(request).ids;
   auto value = files_of(request).get_xattr(ino, name);
@@ -412,7 +412,7 @@ void do_listxattr(fuse_req_t request, fuse_ino_t ino, std::size_t size) {
     return;
   }
   std::string all;
-  // Root of another user namespace is not privileged.
+  // Root in another user namespace is not privileged.
   const bool privileged = fuse_req_ctx(request)->uid == 0 && context_of(request).ids.are_identity();
   for (const std::string& name : *names)
     if (privileged || !name.starts_with("trusted.")) all.append(name).push_back('\0');
@@ -425,7 +425,7 @@ void do_removexattr(fuse_req_t request, fuse_ino_t ino, const char* name) {
 
 // ---- data --------------------------------------------------------------------------------------
 
-/// Stores in the handle whether the file is open for writing, because a flush does not say it.
+/// Stores in the handle whether the file is open for writing, because a flush does not say so.
 void prepare(fuse_file_info* file) {
   file->fh = (file->flags & O_ACCMODE) != O_RDONLY;
   file->keep_cache = 1;
@@ -460,7 +460,8 @@ void do_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
   fuse_entry_param entry = entry_of(request, *made);
   if (is_writer(file)) {
     context.writers.opened(entry.ino);
-    // The file is about to take room. With st_blocks 1 the kernel need not ask until it is closed.
+    // The file is about to take room. With st_blocks 1 the kernel need not ask before the file is
+    // closed.
     entry.attr.st_blocks = 1;
   }
   const int answered = fuse_reply_create(request, &entry, file);
@@ -472,7 +473,8 @@ void do_read(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
              fuse_file_info* file) {
   thread_local Bytes buffer;
   if (buffer.size() < size) buffer.resize(size);
-  // A read of a file that is open only for writing comes from the kernel, to fill up a page.
+  // A read of a file that is open only for writing comes from the kernel itself, which fills up a
+  // page.
   const bool quietly = (file->flags & O_NOATIME) != 0 || (file->flags & O_ACCMODE) == O_WRONLY;
   const auto got = files_of(request).read(ino, static_cast<std::uint64_t>(offset),
                                           MutableByteSpan(buffer).first(size), quietly);
@@ -490,7 +492,8 @@ void do_write(fuse_req_t request, fuse_ino_t ino, const char* data, std::size_t 
   const auto other_room = files_of(request).write(ino, static_cast<std::uint64_t>(offset),
                                                   as_bytes({data, size}), from_page_cache);
   // The kernel does not ask again for st_blocks after a write-back, so it must drop the attributes.
-  // This comes before the answer: until then the inode cannot go away, and the call does not block.
+  // This comes before the answer: until the kernel has the answer the inode cannot go away, and the
+  // call does not block.
   if (other_room && *other_room && from_page_cache)
     fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
   if (other_room) {
@@ -506,8 +509,8 @@ void do_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   answer(request, is_writer(file) ? files_of(request).closing(ino) : PosixStatus());
 }
 
-/// Called when the last descriptor of an open file is closed. (A flush is too early: a shell closes
-/// copies of its descriptor before it has written.)
+/// Called when the last descriptor of an open file is closed. (A flush comes too early: a shell
+/// closes copies of its descriptor before it has written.)
 void do_release(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   if (is_writer(file)) {
     context_of(request).writers.closed(ino);

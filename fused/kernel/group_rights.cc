@@ -21,7 +21,7 @@ bool may_set_group_id(pid_t process, gid_t group) {
         if (member == group) return true;
     std::uint64_t capabilities = 0;
     if (key == "CapEff:" && words >> std::hex >> capabilities)
-      return (capabilities >> CAP_FSETID & 1) != 0;  // this line follows that of the groups
+      return (capabilities >> CAP_FSETID & 1) != 0;  // this line comes after that of the groups
   }
   return false;
 }

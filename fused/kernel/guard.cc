@@ -1,4 +1,4 @@
-// The guard process: how it is started, and what it waits for.
+// Starts the guard process, and runs it.
 #include "fused/kernel/guard.h"
 
 #include <fcntl.h>
@@ -64,7 +64,8 @@ Descriptor Guard::abort_of(unsigned connection) {
 void Guard::start(Descriptor abort) {
   if (abort.get() < 0) return;
   const Descriptor self = open_process(::getpid());
-  // Numbers above those of the guard, so that none is overwritten before it is copied.
+  // These numbers are above the guard's own, so that no descriptor is overwritten before it is
+  // copied.
   const Descriptor from_abort(::fcntl(abort.get(), F_DUPFD_CLOEXEC, kDaemon + 1));
   const Descriptor from_self(::fcntl(self.get(), F_DUPFD_CLOEXEC, kDaemon + 1));
   posix_spawn_file_actions_t actions;

@@ -1,4 +1,4 @@
-// A mount that the kernel has, while no file system serves it.
+// A mount that exists in the kernel while no file system serves it.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 // Translates user and group ids for a daemon in a user namespace (a rootless container, unshare
 // -Ur).
 //
-// There the kernel uses the namespace's ids: its root may be user 1000 outside. The tables hold the
-// ids outside, in the parent namespace, so that the owner's files belong to the owner on both
+// In a namespace the kernel uses the namespace's ids: its root may be user 1000 outside. The tables
+// hold the ids of the parent namespace, so that the owner's files belong to the owner on both
 // sides, as on the machine's own file systems.
 #pragma once
 
@@ -16,14 +16,14 @@
 
 namespace s3oram {
 
-/// Stands for an id that the namespace lacks: the kernel shows the overflow id, and lets nobody
-/// write the file.
+/// Stands for an id that the namespace lacks. For it, the kernel shows the overflow id and lets no
+/// one write the file.
 inline constexpr std::uint32_t kNoId = ~std::uint32_t{0};
 
 /// The map of users, or of groups.
 class IdMap {
  public:
-  /// The identity.
+  /// Makes the identity map.
   IdMap() = default;
   /// Parses the text of a /proc/PID/uid_map. Skips malformed lines.
   explicit IdMap(std::string_view text);

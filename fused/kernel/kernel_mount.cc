@@ -27,7 +27,7 @@ struct Attribute {
   std::string_view name;
   unsigned set, cleared;
 };
-// As with libfuse, devices and the setuid bit have no effect unless an option asks for them.
+// As with libfuse, device files and the setuid bit have no effect unless an option asks for them.
 constexpr unsigned kDefault = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 constexpr std::array kAttributes = {
     Attribute{"ro", MOUNT_ATTR_RDONLY, 0},     Attribute{"noatime", MOUNT_ATTR_NOATIME, 0},
@@ -56,7 +56,7 @@ class Configuration {
   }
   void set(const char* name) { call(FSCONFIG_SET_FLAG, name, nullptr); }
 
-  /// Returns a mount that has no mount point yet. Without a descriptor errno says why.
+  /// Returns a mount that has no mount point yet. If it returns no descriptor, errno says why.
   Descriptor mount(unsigned attributes) {
     call(FSCONFIG_CMD_CREATE, nullptr, nullptr);
     errno = error_;
@@ -97,11 +97,10 @@ bool gives_rights(const std::vector<std::string>& options) {
 
 Status check_mount_owner(const DirectoryHandle& point, uid_t uid) {
   if (is_roots(point.status.st_uid) || point.status.st_uid == uid) return {};
-  return fail(
-      Errc::bad_mount_point,
-      "{}: belongs to user {}, and the vault to user {}: root mounts it only at a directory "
-      "of that user's or of root's",
-      point.path.string(), point.status.st_uid, uid);
+  return fail(Errc::bad_mount_point,
+              "{} belongs to user {}, and the vault to user {}; root mounts it only at a directory "
+              "of that user or of root",
+              point.path.string(), point.status.st_uid, uid);
 }
 
 Result<KernelMount> mount_by_descriptor(const DirectoryHandle& point,

@@ -1,5 +1,5 @@
-// Mounts as root, by descriptors, so that the mount point is the directory that was checked,
-// whatever its name means by then. Other users mount by fusermount3 (fuse_mount.h).
+// Mounts as root, by descriptors, so that the mount point is the directory that was checked, even
+// if its name means another one by now. Other users mount through fusermount3 (fuse_mount.h).
 #pragma once
 
 #include <sys/types.h>
@@ -21,13 +21,14 @@ struct KernelMountOptions {
   gid_t gid = 0;
 };
 
-/// What the daemon needs of a mount to serve it.
+/// What the daemon needs in order to serve a mount.
 struct KernelMount {
   Descriptor device;  // the open /dev/fuse
-  Descriptor abort;   // from Guard::abort_of(), or none
+  Descriptor abort;   // what Guard::abort_of() returned, or none
 };
 
-/// Returns whether files on such a mount could give rights: by the setuid bit, or as devices.
+/// Returns whether files on a mount with these options could give rights: by the setuid bit, or as
+/// devices.
 bool gives_rights(const std::vector<std::string>& options);
 
 /// Checks that root may mount the vault of `uid` at this directory, which must belong to root or to
@@ -39,7 +40,7 @@ Result<KernelMount> mount_by_descriptor(const DirectoryHandle& point,
                                         const KernelMountOptions& options);
 
 /// Unmounts what mount_by_descriptor() has mounted at `point`, lazily if it is busy. Call it after
-/// the device is closed. Uses fusermount3 unless it runs as root. Errors: failed.
+/// closing the device. Uses fusermount3 unless it runs as root. Errors: failed.
 Status unmount(const std::filesystem::path& point);
 
 }  // namespace s3oram

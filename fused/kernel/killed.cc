@@ -13,7 +13,7 @@ bool is_killed(pid_t thread) {
   std::ifstream lines("/proc/" + std::to_string(thread) + "/status");
   for (std::string key; lines >> key;) {
     std::uint64_t pending = 0;
-    // Whatever ends a process, the kernel sends SIGKILL to each of its threads.
+    // Whatever ends a process, the kernel then sends SIGKILL to each of its threads.
     if (key == "SigPnd:" && lines >> std::hex >> pending)
       return (pending >> (SIGKILL - 1) & 1) != 0;
   }

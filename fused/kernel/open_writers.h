@@ -1,7 +1,7 @@
-// Counts the files that programs have open for writing: only of these may the kernel hold dirty
-// pages. (A close sends them, and a shared map keeps its file open.) Also remembers which of them
-// are incomplete, because a write-back failed and the kernel dropped the data: the program learns
-// that only from fsync.
+// Counts the files that programs have open for writing. Only of these may the kernel hold dirty
+// pages: a close sends them, and a shared mapping keeps its file open. Also remembers which of the
+// files are incomplete because a write-back failed and the kernel dropped the data, which the
+// program learns only from fsync.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct OpenWriter {
   bool incomplete = false;
 };
 
-/// Any thread.
+/// May be used on any thread.
 class OpenWriters {
  public:
   std::vector<OpenWriter> state() const {
@@ -30,7 +30,7 @@ class OpenWriters {
       state.push_back({ino, count, incomplete_.contains(ino)});
     return state;
   }
-  /// Goes on with what another object's state() was.
+  /// Takes over the state that another object's state() returned.
   void set(const std::vector<OpenWriter>& state) {
     const std::lock_guard lock(mutex_);
     for (const OpenWriter& each : state) {
@@ -59,7 +59,7 @@ class OpenWriters {
     const std::lock_guard lock(mutex_);
     return refused_;
   }
-  /// Called when the program learns of the loss, or writes the content again from the start.
+  /// Called when the program has learned of the loss, or writes the content again from the start.
   void told(Ino ino) {
     const std::lock_guard lock(mutex_);
     incomplete_.erase(ino);

@@ -111,7 +111,7 @@ void RefusingLoop::take(const fuse_in_header& header, ByteSpan body) {
   }
 }
 
-/// An answer that fails belongs to a request that was interrupted.
+/// Ignores a failure, which means that the request was interrupted.
 void RefusingLoop::answer(const fuse_in_header& header, int error) const {
   const fuse_out_header out{sizeof(fuse_out_header), -error, header.unique};
   [[maybe_unused]] const ssize_t written = ::write(device_, &out, sizeof out);

@@ -1,5 +1,5 @@
-// Answers the requests of a mount that is locked: everything gets EACCES. Only what programs and
-// the kernel give back is taken: closed files, and forgotten inodes.
+// Answers the requests of a locked mount. Every request gets EACCES, except those that flush, sync
+// or close a file or directory, and those that forget inodes.
 #pragma once
 
 #include <cstddef>
@@ -19,18 +19,19 @@ namespace s3oram {
 
 class RefusingLoop {
  public:
-  /// `device`: the open /dev/fuse, which must outlive it. `largest`: bytes of a write, as the
-  /// kernel was told.
+  /// `device`: the open /dev/fuse, which must outlive it. `largest`: the most bytes of a write, as
+  /// the kernel was told.
   RefusingLoop(int device, std::size_t largest, KernelReferences references,
                const std::vector<OpenWriter>& writers);
   ~RefusingLoop() { stop(); }
 
-  /// Starts its thread. Calls `unmounted` on it when the mount has gone. Errors: failed.
+  /// Starts the thread. Calls `unmounted` on it when the mount has gone. Errors: failed.
   Status start(std::function<void()> unmounted);
   /// Ends the thread. Requests wait in the kernel from now on. start() may follow.
   void stop();
 
-  /// What the kernel refers to, and the files that are open for writing. After stop().
+  /// Return what the kernel refers to, and which files are open for writing. Call them after
+  /// stop().
   const KernelReferences& references() const { return references_; }
   std::vector<OpenWriter> writers() const { return writers_.state(); }
 

@@ -1,5 +1,5 @@
-// Finds and reads the settings of named mounts. Each is checked by the rules of the option that it
-// sets, so that an error says the line.
+// Finds and reads the settings of named mounts. Each setting is checked by the rules of the option
+// that it sets, so that an error can name the line.
 #include "fused/options/mount_settings.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ std::string home() {
 }
 
 bool is_name(std::string_view text) {
-  // NAME.env is of systemd's s3oramfs@NAME; an editor leaves NAME~.
+  // NAME.env belongs to systemd's s3oramfs@NAME, and editors leave NAME~ behind.
   return !text.empty() && !text.starts_with('.') && !text.ends_with(".env") &&
          !text.ends_with('~') && text.find('/') == std::string_view::npos;
 }
@@ -45,13 +45,13 @@ bool is_path(std::string_view setting) {
          setting == "keyfile";
 }
 
-/// A path must not depend on where the command is run.
+/// Expands ~ at the start of a path, because a path must not depend on where the command is run.
 std::string expanded(const std::string& path) {
   if (path == "~") return home();
   return path.starts_with("~/") ? home() + path.substr(1) : path;
 }
 
-/// Throws CLI::ParseError.
+/// Checks a setting, given as an option with its value. Throws CLI::ParseError.
 void try_setting(const std::string& option) {
   const auto equals = option.find('=');
   const std::string name = option.substr(2, equals - 2), value = option.substr(equals + 1);
@@ -71,16 +71,17 @@ void try_setting(const std::string& option) {
   }
 }
 
-/// The content, if nobody else can have written it.
+/// Returns the file's content. Errors: usage (a user other than this one and root owns the file, or
+/// others may write to it).
 Result<std::string> read_own_file(const stdfs::path& file) {
   const Descriptor opened(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
   if (opened.get() < 0 || ::fstat(opened.get(), &status) != 0)
     return fail(Errc::usage, "{}: {}", file.string(), std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) return fail(Errc::usage, "{}: is no ordinary file", file.string());
+  if (!S_ISREG(status.st_mode)) return fail(Errc::usage, "{}: not a regular file", file.string());
   if (status.st_uid != ::geteuid() && !is_roots(status.st_uid))
     return fail(Errc::usage,
-                "{}: belongs to user {}, who could have any command run: make it yours",
+                "{} belongs to user {}, who could make it run any command; make it yours",
                 file.string(), status.st_uid);
   if ((status.st_mode & 022) != 0)
     return fail(Errc::usage, "{0}: others may change it (mode {1:04o}): chmod go-w {2}",
@@ -122,9 +123,8 @@ Result<MountSettings> read_settings(const stdfs::path& file) {
     return fail(Errc::usage, "{}", error.what());
   }
   if (settings.vault.empty())
-    return fail(Errc::usage, "{}: it does not say which vault: add vault = \"PATH\"",
-                file.string());
-  // Each setting is right by itself; not all go together.
+    return fail(Errc::usage, "{}: it names no vault; add vault = \"PATH\"", file.string());
+  // Each setting is valid by itself, but some exclude each other.
   if (const std::string why = why_no_mount_option(settings.options); !why.empty())
     return fail(Errc::usage, "{}: {}", file.string(), why);
   return settings;
@@ -134,7 +134,7 @@ Result<MountSettings> read_settings(const stdfs::path& file) {
 
 stdfs::path settings_folder() {
   const char* configured = std::getenv("XDG_CONFIG_HOME");
-  const bool given = configured && *configured == '/';  // others are to be ignored
+  const bool given = configured && *configured == '/';  // ignores relative ones (XDG)
   return stdfs::path(given ? configured : home() + "/.config") / "s3oramfs";
 }
 

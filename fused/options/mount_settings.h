@@ -2,7 +2,7 @@
 //   vault = "~/private.vault"
 //   directory = "~/private"
 //   options = "noatime,idle=10m"
-// Besides these there are the options of `s3oramfs mount` that have a value, by their names.
+// The options of `s3oramfs mount` that take a value may be set too, by their names.
 #pragma once
 
 #include <filesystem>
@@ -17,21 +17,22 @@ namespace s3oram {
 
 struct MountSettings {
   std::filesystem::path file;
-  std::string vault, directory;      // absolute; the directory may be empty
-  std::vector<std::string> options;  // of `s3oramfs mount`
-  PassphraseSource passphrase;       // what of the options opens the vault
+  std::string vault, directory;      // absolute; `directory` may be empty
+  std::vector<std::string> options;  // options for `s3oramfs mount`
+  PassphraseSource passphrase;       // which option opens the vault
   std::filesystem::path keyfile;
 };
 
-/// The folder of these files: s3oramfs in $XDG_CONFIG_HOME, or in ~/.config.
+/// Returns the folder of these files: s3oramfs in $XDG_CONFIG_HOME, or in ~/.config.
 std::filesystem::path settings_folder();
 
-/// Returns the names that there are, in alphabetical order.
+/// Returns the names of all such mounts, in alphabetical order.
 std::vector<std::string> mount_names();
 
-/// Returns the settings of the mount that is called `name`; std::nullopt if there is no such file,
-/// or if it could be no name, which has no slash, no dot before it and no .env behind it. Errors:
-/// usage (says the file and the line; or others may change the file, whose commands are run).
+/// Returns the settings of the mount called `name`; std::nullopt if it has no file, or if `name` is
+/// not a valid name (it must not contain a slash, begin with a dot or end in .env). Errors: usage
+/// (a mistake, with its file and line; or other users may change the file, although it can contain
+/// commands to run).
 Result<std::optional<MountSettings>> find_mount_settings(const std::string& name);
 
 }  // namespace s3oram

@@ -18,11 +18,12 @@
 namespace s3oram {
 namespace {
 
-// The words after -o without a value. A word with a value is the long option of that name.
+// The kinds of words after -o that have no value. (A word with a value is the long option of that
+// name.)
 enum class Use {
-  kernel,   // passed to the kernel
+  kernel,   // is passed to the kernel
   ours,     // read_word() acts on it
-  nothing,  // for fstab, or the default anyway
+  nothing,  // is meant for fstab, or is the default
 };
 struct Word {
   std::string_view name;
@@ -72,7 +73,7 @@ std::string known_words() {
   return text + line;
 }
 
-// A number alone is in MiB.
+// A number without a unit is in MiB.
 std::string read_cache(const std::string& text, std::optional<std::uint64_t>& bytes) {
   const bool alone = text.find_first_not_of("0123456789") == std::string::npos;
   const auto size = parse_size(alone ? text + "M" : text, kLeastCache, kMostCache);
@@ -81,7 +82,7 @@ std::string read_cache(const std::string& text, std::optional<std::uint64_t>& by
   return {};
 }
 
-// A number alone is in seconds.
+// A number without a unit is in seconds.
 std::string read_idle(const std::string& text, std::optional<std::chrono::seconds>& idle) {
   constexpr std::uint64_t kLongest = 366 * 86'400;
   std::uint64_t number = 0;
@@ -137,7 +138,8 @@ Status read_word(const std::string& word, bool sloppy, MountCommand& command) {
       return fail(Errc::usage, "-o {0}: its value is missing: {0}=...", name);
     if (std::ranges::find(kWords, name, &Word::name) != kWords.end())
       return fail(Errc::usage, "-o {}: {} takes no value", word, name);
-    return fail(Errc::usage, "-o {}: no such mount option; known are\n{}", word, known_words());
+    return fail(Errc::usage, "-o {}: no such mount option; the known ones are\n{}", word,
+                known_words());
   }
   if (known->use == Use::kernel) command.fuse_options.push_back(word);
   command.nonempty |= word == "nonempty";
@@ -158,7 +160,7 @@ void make_absolute(MountCommand& command) {
     command.vault = named;
   command.mountpoint = as_mount_point(command.mountpoint);
   if (vault_mounted_at(command.mountpoint)) return;
-  // A link may lead into the vault.
+  // The mount point may be a link that leads into the vault.
   const auto real = std::filesystem::canonical(command.mountpoint, error);
   if (!error) command.mountpoint = real;
 }
@@ -169,7 +171,7 @@ struct MountApp {
 
   CLI::App app{"Mounts a vault, and returns when it is ready.", "s3oramfs mount"};
   MountCommand command;
-  std::vector<std::string> lists;  // of -o
+  std::vector<std::string> lists;  // the lists after -o
   bool sloppy = false;
   int timeout = static_cast<int>(command.timeout.count());
   int backup = static_cast<int>(command.back_up_every.count());

@@ -1,5 +1,5 @@
-// The options of a mount: those of s3oramfs-fused, `s3oramfs mount`, mount(8) and /etc/fstab are
-// the same. This is the only place that knows them.
+// The options of a mount, which are the same for s3oramfs-fused, `s3oramfs mount`, mount(8) and
+// /etc/fstab. This is the only place that knows them.
 #pragma once
 
 #include <sys/types.h>
@@ -21,9 +21,9 @@ struct MountCommand {
   std::filesystem::path vault, mountpoint;              // absolute, and without links
   std::filesystem::path named_vault, named_mountpoint;  // as the user gave them
   bool foreground = false;
-  bool fake = false;  // everything but the mount
+  bool fake = false;  // do everything but the mount
   PassphraseSource passphrase;
-  std::filesystem::path keyfile;          // empty: none
+  std::filesystem::path keyfile;          // empty if none
   std::vector<std::string> fuse_options;  // passed to the kernel
   bool update_atime = true;
   bool read_only = false;
@@ -33,36 +33,36 @@ struct MountCommand {
   std::optional<std::uint64_t> cache;  // bytes; default_file_cache() if not given
   std::chrono::seconds timeout{20};
   std::chrono::seconds back_up_every{60};
-  std::optional<std::chrono::seconds> idle;  // unmount after so long without use; none: never
+  std::optional<std::chrono::seconds> idle;  // unmount after this time without use; never if unset
   std::string log_level = "info";
-  std::string metrics;  // ADDRESS:PORT of the page of metrics; empty: none
+  std::string metrics;  // ADDRESS:PORT of the page of metrics; empty if none
 };
 
-/// The words of a command line, so far as they are known without the rules of each option.
+/// The words of a command line, sorted as far as possible without the rules of each option.
 struct MountWords {
   std::vector<std::string> options;
-  std::string vault, directory;  // empty: not given
+  std::string vault, directory;  // empty if not given
   bool help = false;
 };
 
 /// Sorts the arguments of `s3oramfs mount`. Errors: usage.
 Result<MountWords> split_mount_words(const std::vector<std::string>& args);
 
-/// The options with a value, but for -o.
+/// The options that take a value, except -o.
 inline constexpr std::array kMountValues = {"passfile", "passprog",  "keyfile", "cache",
                                             "timeout",  "backup",    "uid",     "gid",
                                             "metrics",  "log-level", "idle"};
 
-/// Returns the words for a list as of -o that a later option of the command line overrides: -o NAME
-/// for a word without a value, and --NAME=VALUE for one with a value.
+/// Turns a list like that of -o into words that later options of the command line override: -o NAME
+/// for an entry without a value, and --NAME=VALUE for one with a value.
 std::vector<std::string> words_of_list(const std::string& list);
 
-/// Returns what is wrong with one option and its value, as it stands in a command line; empty if
+/// Returns what is wrong with one option and its value, given as words of a command line; empty if
 /// nothing is.
 std::string why_no_mount_option(const std::vector<std::string>& words);
 
-/// Returns the command, or the text that --help asks for. Errors: usage, which names the wrong
-/// option and the known ones.
+/// Returns the command, or the text that --help asks for. Errors: usage (names the wrong option and
+/// the known ones).
 Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, char** argv);
 
 }  // namespace s3oram

@@ -1,4 +1,5 @@
-// Checks extents: which block holds which part of which file, and that no two claim the same.
+// Checks extents: which block holds which part of which file, and that no two extents claim the
+// same place.
 #include <algorithm>
 
 #include "fused/tables/check_model.h"
@@ -51,7 +52,7 @@ class DataCheck {
     const std::string unsound = unsound_extent(block_size_);
     const std::string intact = kSqlOf<ExtentTable>.intact();
     const auto each = [this](const ExtentKey& key, const ExtentRow& row) { check(key, row); };
-    // Damaged rows come last, so that they take no place from a sound row.
+    // Damaged rows come last, so that they cannot take a place from a sound row.
     for (const std::string& others : {"NOT " + intact, intact}) {
       if (!model_.scan<ExtentTable>(fmt::format("({}) OR {}", unsound, others), each)) return false;
       end_file();
@@ -101,7 +102,7 @@ class DataCheck {
     inode.end = std::max(inode.end, base + valid);
   }
 
-  /// Claims a place. Returns false if another extent has some of it.
+  /// Claims a place. Returns false if another extent has claimed part of it.
   bool claim(BlockId place, std::uint32_t valid) {
     const BlockId block = block_of(place);
     if (!is_packed(place)) {
@@ -110,7 +111,7 @@ class DataCheck {
       return is_free;
     }
     if (used_[block] && !pieces_.contains(block)) return false;  // used as a whole block
-    auto& pieces = pieces_[block];                               // end of each, by its begin
+    auto& pieces = pieces_[block];                               // end of each, by its start
     const std::uint32_t begin = offset_of(place), end = begin + valid;
     const auto after = pieces.lower_bound(begin);
     if ((after != pieces.end() && after->first < end) ||
@@ -126,13 +127,13 @@ class DataCheck {
   void end_file() {
     if (!lost_.empty() && !model_.input.all_known)
       model_.found("unknown-data", model_.path(file_),
-                   fmt::format("where {} lie is not known: they may be at the servers from which "
-                               "blocks move, and nothing is given up for lost",
+                   fmt::format("it is not known where {} lie: they may be at the servers that the "
+                               "vault leaves, so nothing is given up as lost",
                                lost_.text()),
                    {});
     else if (!lost_.empty())
       model_.found("lost-data", model_.path(file_),
-                   fmt::format("{} are lost: where they lie on the servers is not known any more; "
+                   fmt::format("{} are lost: it is no longer known where they lie on the servers; "
                                "reading them gives an error",
                                lost_.text()),
                    "these bytes are given up: they read as zeros from then on");
@@ -141,7 +142,7 @@ class DataCheck {
           {.kind = "unreadable-data",
            .where = model_.path(file_),
            .what = fmt::format(
-               "{} could not be read when they were last asked for: too few servers "
+               "{} could not be read when they were last requested: too few servers "
                "have them intact. Blocks that you delete or overwrite are no longer reported",
                unreadable_.text()),
            .repair = {},
@@ -149,17 +150,17 @@ class DataCheck {
     if (!lengths_.empty())
       model_.found(
           "length", model_.path(file_),
-          fmt::format("how many of the {} are in use is not known any more", lengths_.text()),
-          "all are taken to be; some at the end may be old bytes of this file");
+          fmt::format("it is no longer known how many of the {} are in use", lengths_.text()),
+          "all of them count as used; some at the end may be old bytes of this file");
     if (strays_ > 0)
       model_.found("stray-data", model_.path(file_),
-                   fmt::format("{} blocks of data belong to what is not a file", strays_),
+                   fmt::format("{} blocks of data belong to something that is not a file", strays_),
                    "they are freed");
     lost_ = unreadable_ = lengths_ = Ranges();
     strays_ = 0;
   }
 
-  /// Reports files that claim the same block. The first one keeps it.
+  /// Reports files that claim the same block. The first file keeps it.
   bool name_winners(const std::string& unsound) {
     std::multimap<BlockId, Loser*> of_block;
     for (Loser& loser : losers_) of_block.emplace(block_of(loser.row.block), &loser);
@@ -180,7 +181,7 @@ class DataCheck {
                                "reading them gives an error",
                                range.text(), other),
                    fmt::format("{} keeps them, and here they read as zeros from then on: compare "
-                               "both files with what you know of them",
+                               "both files with what you know about them",
                                other));
     }
     return true;
@@ -193,9 +194,9 @@ class DataCheck {
           fmt::format("its row says {} blocks, but it has {}{}", inode.row.blocks, inode.extents,
                       inode.row.blocks < inode.extents
                           ? ""
-                          : ": if there were others, what they held is lost and reads as "
+                          : ": if there were others, their content is lost and reads as "
                             "zeros"),
-          "the count is put right");
+          "the count is corrected");
     inode.row.blocks = inode.kept;
     if (!S_ISREG(inode.row.mode)) return;
     if (inode.row.size >= inode.end && inode.row.size <= kLargestFile) return;
@@ -207,8 +208,8 @@ class DataCheck {
     inode.row.size = inode.end;
   }
 
-  /// Reports blocks that belong to no file. They stay until a mount knows that no backup names them
-  /// either.
+  /// Reports blocks that belong to no file. They stay until a mount knows that no backup names
+  /// them.
   void count_unowned() {
     const auto& mapped = model_.input.mapped;
     std::size_t unowned = 0;
@@ -223,10 +224,10 @@ class DataCheck {
   CheckModel& model_;
   const std::uint32_t block_size_;
   std::vector<bool> used_;                                            // by block
-  std::map<BlockId, std::map<std::uint32_t, std::uint32_t>> pieces_;  // of the packs
+  std::map<BlockId, std::map<std::uint32_t, std::uint32_t>> pieces_;  // each piece's end, by start
   std::vector<Loser> losers_;
-  Ino file_ = 0;                        // whose extents are being read
-  Ranges lost_, unreadable_, lengths_;  // of it
+  Ino file_ = 0;                        // the file whose extents are being read
+  Ranges lost_, unreadable_, lengths_;  // ranges of that file
   std::uint64_t strays_ = 0;
 };
 

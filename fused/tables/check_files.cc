@@ -8,7 +8,7 @@
 namespace s3oram {
 namespace {
 
-/// Returns a name in a form that a terminal may show.
+/// Returns a name in a form that is safe to show on a terminal.
 std::string shown(const std::string& name) {
   std::string text;
   for (const char c : name) {

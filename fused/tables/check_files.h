@@ -1,8 +1,8 @@
-// Checks the tables of the file system against each other and against the blocks that the volume
-// holds, and works out the repair. Needs neither the servers nor FUSE.
+// Checks the file system's tables against each other and against the blocks that the volume holds,
+// and works out the repair. Needs neither the servers nor FUSE.
 //
-// A check runs in a transaction of the caller. It makes missing tables, so that it can read all of
-// them; the caller ends the transaction with a commit or, to change nothing, with a rollback.
+// A check runs in a transaction of the caller. It creates missing tables, so that it can read all
+// of them. The caller ends the transaction with a commit or, to change nothing, with a rollback.
 #pragma once
 
 #include <optional>
@@ -19,15 +19,15 @@ namespace s3oram {
 struct FileCheckInput {
   std::uint32_t block_size = 0;
   std::vector<bool> mapped;        // by block: whether the volume holds it
-  bool all_known = true;           // a block that is not `mapped` is nowhere
-  std::set<BlockId> unreadable;    // of those: too few servers had it intact when last read
-  std::int64_t now = 0;            // ns since 1970: the times of inodes that are made again
-  std::uint32_t uid = 0, gid = 0;  // the owner of a root directory that is made again
+  bool all_known = true;           // a block that is not `mapped` is nowhere else
+  std::set<BlockId> unreadable;    // mapped, but too few servers had it intact at the last read
+  std::int64_t now = 0;            // ns since 1970; the times of inodes that are recreated
+  std::uint32_t uid = 0, gid = 0;  // the owner of a root directory that is recreated
 };
 
 struct FileCheck {
   Findings findings;
-  /// Set if the files cannot be checked or repaired at all: the reason.
+  /// The reason, if the files cannot be checked or repaired at all.
   std::optional<Error> refused;
 
   // The repair.
@@ -40,8 +40,8 @@ struct FileCheck {
   std::uint64_t files = 0, names = 0, blocks = 0;  // checked
 };
 
-/// Checks all files. A bad row costs at most the file it belongs to; files that have lost their
-/// names go to /lost+found.
+/// Checks all files. A bad row costs at most the file that it belongs to. Files that have lost
+/// their names go to /lost+found.
 FileCheck check_files(Database& database, const FileCheckInput& input);
 
 /// Carries out the repair of `check`, in the caller's transaction.

@@ -1,5 +1,5 @@
-// The file system as a check sees it: all inodes and names in memory, extents only counted.
-// Each step of check_files() adds findings and repairs to it.
+// The file system as a check sees it: it has all inodes and names in memory, and only counts
+// extents. Each step of check_files() adds findings and repairs to it.
 #pragma once
 
 #include <sys/stat.h>
@@ -13,8 +13,8 @@
 namespace s3oram {
 
 struct CheckedInode {
-  InodeRow row;                     // as the repair leaves it
-  InodeRow stored;                  // as it is now
+  InodeRow row;                     // the row as the repair leaves it
+  InodeRow stored;                  // the row as it is now
   bool exists = false;              // it is in the table
   bool attached = false;            // gets a name in lost+found
   std::uint64_t extents = 0;        // rows that name it
@@ -35,7 +35,7 @@ struct CheckModel {
   const FileCheckInput& input;
   FileCheck& out;
   std::map<Ino, CheckedInode> inodes;
-  std::vector<CheckedName> names;  // in the order of their keys; not resized once read
+  std::vector<CheckedName> names;  // in the order of their keys; not resized after reading
 
   bool is_directory(Ino ino) const {
     const auto found = inodes.find(ino);
@@ -53,8 +53,8 @@ struct CheckModel {
   void found(std::string kind, std::string where, std::string what, std::string repair) {
     out.findings.push_back({std::move(kind), std::move(where), std::move(what), std::move(repair)});
   }
-  /// Calls each(key, row) for the sound rows of a table. Returns false if reading failed
-  /// (out.refused).
+  /// Calls each(key, row) for the sound rows of a table. Returns false, and sets out.refused, if
+  /// reading failed.
   template <class T, class Each>
   bool scan(const std::string& unsound, Each each) {
     auto rows = database.prepare(fmt::format("SELECT {} FROM {} WHERE NOT ({}) ORDER BY {}",
@@ -72,7 +72,7 @@ struct CheckModel {
 
 // The steps, in their order. A step returns false if the check cannot go on.
 
-/// check_rows.cc: reports rows that hold impossible values, and leaves them out.
+/// check_rows.cc. Reports rows that hold impossible values, and leaves them out.
 bool check_tables(CheckModel& model);
 bool check_rows(CheckModel& model);
 bool read_model(CheckModel& model);

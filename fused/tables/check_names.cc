@@ -48,7 +48,7 @@ void make_again(CheckModel& model, Ino ino, CheckedInode& inode) {
   model.found("missing-inode", model.path(ino),
               fmt::format("its attributes (owner, permissions, times) are lost; {}",
                           directory ? "the names in it are there" : "its content is there"),
-              "it is made again, and only its owner may use it");
+              "it is recreated, and only its owner may use it");
 }
 
 void check_attributes(CheckModel& model, Ino ino, CheckedInode& inode) {
@@ -57,7 +57,7 @@ void check_attributes(CheckModel& model, Ino ino, CheckedInode& inode) {
   if (mode != row.mode) {
     const bool retyped = ((mode ^ row.mode) & S_IFMT) != 0;
     model.found(retyped ? "wrong-type" : "bad-mode", model.path(ino),
-                retyped ? fmt::format("its mode {:o} says that it is {}; it cannot be used so",
+                retyped ? fmt::format("its mode {:o} says that it is {}, which it cannot be",
                                       row.mode, called(row.mode))
                         : fmt::format("its mode {:o} has bits that mean nothing", row.mode),
                 fmt::format("it becomes {} of mode {:o}", called(mode), mode));
@@ -84,12 +84,12 @@ void check_name(CheckModel& model, CheckedName& name) {
     return drop(model, name, "dangling-name",
                 "the name leads to a file that does not exist; opening it gives an error",
                 "the name is removed");
-  const char* const lost = "the name is removed; a file without another one goes to /lost+found";
+  const char* const lost =
+      "the name is removed; a file that has no other name moves to /lost+found";
   if (!model.is_directory(name.key.parent))
-    return drop(
-        model, name, "misplaced-name",
-        fmt::format("the name stands in inode {}, which is not a directory", name.key.parent),
-        lost);
+    return drop(model, name, "misplaced-name",
+                fmt::format("the name is in inode {}, which is not a directory", name.key.parent),
+                lost);
   if (const char* problem = name_problem(name.key.name))
     return drop(model, name, "bad-name", fmt::format("the name is impossible: {}", problem), lost);
   if (name.row.ino == kRootIno)
@@ -98,14 +98,14 @@ void check_name(CheckModel& model, CheckedName& name) {
   const std::uint32_t type = inode->second.row.mode & S_IFMT;
   if (name.row.type == type) return;
   model.found("name-type", model.path(name.key),
-              fmt::format("its directory says that it is {}, and it is {}", called(name.row.type),
+              fmt::format("its directory says that it is {}, but it is {}", called(name.row.type),
                           called(type)),
               "the type in its directory is corrected");
   name.row.type = type;
   model.out.dentries[name.key] = name.row;
 }
 
-/// Leaves each directory one name.
+/// Leaves each directory only one name.
 void check_directory_names(CheckModel& model) {
   std::map<Ino, std::vector<CheckedName*>> names;
   for (CheckedName& name : model.names)
@@ -125,7 +125,7 @@ void check_directory_names(CheckModel& model) {
   }
 }
 
-/// Cuts every loop of directories that contain each other, by removing one name of it.
+/// Breaks every loop of directories that contain each other, by removing one of its names.
 void cut_loops(CheckModel& model) {
   std::set<Ino> sound;
   for (auto& [start, inode] : model.inodes) {
@@ -170,7 +170,7 @@ class LostAndFound {
     const CheckedName* there = model_.find_name({kRootIno, kLostAndFound});
     if (there && there->kept && model_.is_directory(there->row.ino)) return ino_ = there->row.ino;
     const DentryKey key = free_name(kRootIno, kLostAndFound);
-    // The number follows the largest new one, so that later inodes can follow it in turn.
+    // The number comes after the largest new one, so that later inodes can follow it.
     auto next = model_.inodes.upper_bound(kLargestNewIno);
     ino_ = std::max(std::prev(next)->first + 1, read_reserved(model_.database).value_or(0));
     CheckedInode& made = model_.inodes[ino_];
@@ -264,7 +264,7 @@ void check_links(CheckModel& model) {
     std::uint32_t names = 0, subdirectories = 0;
     Ino parent = kRootIno;
   };
-  std::map<Ino, Count> before, after;  // without and with what lost+found holds
+  std::map<Ino, Count> before, after;  // without and with the content of lost+found
   const auto count = [&](std::map<Ino, Count>& counts, const DentryKey& key, const DentryRow& row) {
     ++counts[row.ino].names;
     counts[row.ino].parent = key.parent;
@@ -288,14 +288,14 @@ void check_links(CheckModel& model) {
     if (inode.exists && !inode.attached && inode.row.nlink != right)
       model.found("link-count", model.path(ino),
                   fmt::format("its link count is {} instead of {}", inode.row.nlink, right),
-                  "the count is put right");
+                  "the count is corrected");
     inode.row.nlink = links(after[ino]);
     if (!directory) continue;
     const Ino parent = after[ino].parent;
     if (inode.exists && !inode.attached && inode.row.parent != parent)
       model.found(
           "parent", model.path(ino),
-          fmt::format("it takes inode {} for the directory that it lies in", inode.row.parent),
+          fmt::format("it names inode {} as the directory that it lies in", inode.row.parent),
           "it is set to the right one");
     inode.row.parent = parent;
   }

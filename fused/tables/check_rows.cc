@@ -7,7 +7,7 @@
 
 namespace s3oram {
 
-/// Makes missing tables. Refuses if the extents are gone while the volume holds blocks, because
+/// Creates missing tables. Refuses if the extents are gone while the volume holds blocks, because
 /// nothing else says which block belongs to which file.
 bool check_tables(CheckModel& model) {
   const auto number = [&](const std::string& sql) -> Result<std::optional<std::int64_t>> {
@@ -23,19 +23,20 @@ bool check_tables(CheckModel& model) {
   }
   const auto& mapped = model.input.mapped;
   const bool holds = std::find(mapped.begin(), mapped.end(), true) != mapped.end();
-  if (missing.size() == 5 && !holds) return false;  // never mounted: there are no files yet
+  if (missing.size() == 5 && !holds) return false;  // never mounted, so there are no files yet
   if (holds && std::find(missing.begin(), missing.end(), "extents") != missing.end())
-    return model.refuse("extents",
-                        {Errc::damaged_vault,
-                         "the table is gone, and with it which block belongs to which file: bring "
-                         "back a copy of vault.db that is not older than its last use"});
+    return model.refuse(
+        "extents",
+        {Errc::damaged_vault,
+         "the table is gone, so it is not known which block belongs to which file: bring "
+         "back a copy of vault.db that is not older than its last use"});
   for (const std::string& table : missing)
     model.found("missing-table", "vault.db, table " + table,
                 table == "fs_state"   ? "the table is gone; the vault cannot be mounted without it"
                 : table == "dentries" ? "the table is gone, and with it the names of all files"
                 : table == "inodes"   ? "the table is gone, and with it the attributes of all files"
-                                      : "the table is gone, and with it what it held of every file",
-                "it is made again; files without a name go to /lost+found");
+                                    : "the table is gone, and with it all that it held about files",
+                "it is recreated; files without a name go to /lost+found");
   if (auto made = make_tables(model.database); !made)
     return model.refuse("sqlite_master", made.error());
   const auto format = number(kSelectFormat);
@@ -57,7 +58,8 @@ bool check_tables(CheckModel& model) {
 
 namespace {
 
-/// Calls each(`described` of the row) for the rows that meet the condition.
+/// Calls each() with the value of the SQL expression `described` for each row that meets the
+/// condition.
 template <class Each>
 bool describe(CheckModel& model, const TableSql& table, const std::string& condition,
               const std::string& described, Each each) {
@@ -79,7 +81,7 @@ bool check_table(CheckModel& model, const TableSql& table, const std::string& un
   const auto is_damaged = [&](const std::string& row) {
     damaged = true;
     model.found("damaged-row", where,
-                fmt::format("the row of {} holds what cannot be: {}", row, consequence),
+                fmt::format("the row of {} holds impossible values: {}", row, consequence),
                 "the row is dropped");
   };
   const auto is_changed = [&](const std::string& row) {
@@ -87,7 +89,7 @@ bool check_table(CheckModel& model, const TableSql& table, const std::string& un
     model.found(
         "changed-row", where,
         fmt::format("the row of {} is not as it was written, and gives an error: {}", row, doubt),
-        "it is put right if it has lost a single bit, and else is taken to be right as it is now");
+        "it is corrected if a single bit has changed, and otherwise accepted as it is now");
   };
   const std::string is_intact = table.intact();
   if (!describe(model, table, unsound, described, is_damaged) ||
@@ -105,19 +107,20 @@ bool check_table(CheckModel& model, const TableSql& table, const std::string& un
 }  // namespace
 
 bool check_rows(CheckModel& model) {
-  return check_table(model, kSqlOf<InodeTable>, unsound(kSqlOf<InodeTable>),
-                     "'inode ' || quote(ino)", "the attributes of this file are lost",
-                     "compare its owner, permissions, times and size with what you know of it") &&
+  return check_table(
+             model, kSqlOf<InodeTable>, unsound(kSqlOf<InodeTable>), "'inode ' || quote(ino)",
+             "the attributes of this file are lost",
+             "compare its owner, permissions, times and size with what you know about it") &&
          check_table(model, kSqlOf<DentryTable>, unsound(kSqlOf<DentryTable>),
                      "'name ' || quote(name) || ' in inode ' || quote(parent)", "this name is lost",
-                     "it may be another name, or of another file") &&
+                     "it may be a different name, or belong to another file") &&
          check_table(model, kSqlOf<ExtentTable>, unsound_extent(model.input.block_size),
                      "'block ' || quote(idx) || ' of inode ' || quote(ino)",
                      "this part of the file is lost",
-                     "compare this part of the file with what you know of it") &&
+                     "compare this part of the file with what you know about it") &&
          check_table(model, kSqlOf<XattrTable>, unsound(kSqlOf<XattrTable>),
                      "'attribute ' || quote(substr(name, 1, 255)) || ' of inode ' || quote(ino)",
-                     "this extended attribute is lost", "compare it with what you know of it");
+                     "this extended attribute is lost", "compare it with what you know about it");
 }
 
 bool read_model(CheckModel& model) {

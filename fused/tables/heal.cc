@@ -1,4 +1,4 @@
-// Makes a damaged vault.db again from its rows, with a mark wherever rows may be missing.
+// Recreates a damaged vault.db from its rows, with a mark wherever rows may be missing.
 #include "fused/tables/heal.h"
 
 #include <algorithm>
@@ -19,14 +19,14 @@ std::int64_t integer_of(const RowValues& row, std::size_t column) {
   return column < row.size() ? row[column].integer : 0;
 }
 
-/// Returns the first name behind that of the row: no name contains a zero byte.
+/// Returns the first name that can follow the row's name, because no name contains a zero byte.
 Bytes name_behind(const RowValues& row) {
   Bytes name = row.size() > 1 ? row[1].bytes : Bytes();
   name.push_back(0);
   return name;
 }
 
-/// Binds a mark for rows that are lost behind `before`: a row with the next key and otherwise
+/// Binds a mark for rows that are lost after `before`: a row with the next key and otherwise
 /// impossible values.
 void bind_mark(Statement& put, const TableSql& table, const RowValues& before) {
   const std::string_view name = table.name;
@@ -47,7 +47,7 @@ void bind_mark(Statement& put, const TableSql& table, const RowValues& before) {
   if (name == XattrTable::kName) put.bind(2, kNoBlob);
 }
 
-/// Inserts the marks. Returns how many there are.
+/// Marks the gaps, and returns the number of marks.
 Result<std::uint64_t> mark_gaps(Database& database, const std::vector<SalvagedTable>& tables) {
   std::uint64_t marks = 0;
   for (const TableSql& table : kTables) {
@@ -74,16 +74,16 @@ Result<HealedDatabase> make_fresh(const fs::path& path, const fs::path& fresh, D
   const bool has_files = std::ranges::any_of(
       tables, [](const SalvagedTable& table) { return table.name == "fs_state"; });
   S3O_TRY(database.begin());
-  if (has_files) S3O_TRY(make_tables(database));  // of an older format, columns are missing
+  if (has_files) S3O_TRY(make_tables(database));  // an older format lacks some columns
   S3O_ASSIGN(auto marks, has_files ? mark_gaps(database, tables) : Result<std::uint64_t>(0));
   healed.gaps = marks;
   S3O_TRY(database.commit("heal"));
   return healed;
 }
 
-/// Returns what must be healed, in words; empty if nothing is wrong.
+/// Says in words what must be healed; empty if nothing is wrong.
 Result<std::string> need_of(const fs::path& path, HealFor what, bool sealed, Disk& disk) {
-  // The pages of a sealed one can be read one by one, whatever SQLite cannot do.
+  // The pages of a sealed database can be read one by one, even if SQLite cannot read it.
   const auto unreadable = [&](const Error& error) -> Result<std::string> {
     if (sealed && error.code == Errc::damaged_vault) return error.message;
     return fail(error);
@@ -126,7 +126,7 @@ Result<std::optional<HealedDatabase>> heal_database(const fs::path& path, HealFo
   auto healed = make_fresh(path, fresh, disk);
   if (!healed) {
     S3O_TRY(remove_database(fresh));
-    S3O_TRY(remove_database(copy));  // the file is unchanged, so the copy is of no use
+    S3O_TRY(remove_database(copy));  // the file is unchanged, so the copy is useless
     return fail(healed.error());
   }
   S3O_TRY(replace_database(fresh, path, disk));

@@ -11,7 +11,7 @@ void HeldBlocks::reset(const std::vector<BlockId>& mapped, const std::vector<Own
   if (!mapped.empty()) held_.resize(mapped.back() + 1);
   for (const BlockId block : mapped) held_[block] = true;
   const auto by_place = [](const OwnedPlace& a, const OwnedPlace& b) { return a.place < b.place; };
-  std::size_t farthest = 0;  // the piece before this one that reaches the farthest in its pack
+  std::size_t farthest = 0;  // the earlier piece that reaches farthest into its pack
   const auto end_of = [&](std::size_t i) {
     return std::uint64_t{offset_of(owned[i].place)} + owned[i].valid;
   };

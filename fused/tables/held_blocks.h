@@ -1,5 +1,6 @@
-// Knows which places of the device extents may use: those that hold content and belong to exactly
-// one extent. In a sound vault that is every place that an extent names. Not thread-safe.
+// Keeps track of the places on the device that extents may use: those that hold content and belong
+// to exactly one extent. In a sound vault these are all the places that extents name. Not
+// thread-safe.
 #pragma once
 
 #include <unordered_set>
@@ -28,7 +29,7 @@ class HeldBlocks {
     const BlockId block = block_of(place);
     return block < held_.size() && held_[block] && !bad_.contains(place);
   }
-  /// Returns whether extents contradict each other.
+  /// Returns whether any extents contradict each other.
   bool any_bad() const { return !bad_.empty(); }
   void written(BlockId place);
   void released(BlockId block) {

@@ -1,4 +1,4 @@
-// Reads and writes the row of vault.db that keeps inode numbers from being given twice.
+// Reads and writes the row of vault.db that keeps inode numbers from being given out twice.
 #include "fused/tables/inode_numbers.h"
 
 namespace s3oram {

@@ -1,7 +1,7 @@
-// Keeps inode numbers from being given twice: a file handle (NFS, name_to_handle_at) holds the
-// number alone, and must not find another file. No table has the numbers of deleted inodes, so a
-// row of `fs_state` keeps a number above all that were given. A crash may lose inodes whose numbers
-// somebody has seen, so numbers are reserved in that row before they are given.
+// Keeps inode numbers from being given out twice: a file handle (NFS, name_to_handle_at) holds only
+// the number, and must not find another file. No table has the numbers of deleted inodes, so a row
+// of `fs_state` keeps a number above all that were given out. A crash may lose inodes whose numbers
+// have been seen by programs, so numbers are reserved in that row before they are given out.
 #pragma once
 
 #include "fused/tables/rows.h"
@@ -11,8 +11,8 @@ namespace s3oram {
 
 /// How many numbers are reserved at a time; a crash may skip them.
 inline constexpr Ino kReservedAtOnce = 1 << 16;
-/// How many are skipped when a backup of the names is restored: more than are given between two
-/// backups.
+/// How many numbers are skipped when a backup of the names is restored: more than are given out
+/// between two backups.
 inline constexpr Ino kSkippedByRestore = 1 << 24;
 
 /// Returns the first number that is not reserved; 0 if none is stored, or an impossible one.

@@ -91,9 +91,9 @@ std::function<Status(Database&)> Metadata::begin_commit(std::optional<Ino> reser
     }
     Status applied = apply(database);
     if (applied || applied.error().code != Errc::damaged_vault) return applied;
-    // A damaged row and its index contradict each other. The indices are made again from the rows,
-    // so that all other changes need not wait for fsck.
-    spdlog::error("{}: its indices are rebuilt: run s3oramfs fsck", applied.error().message);
+    // A damaged row and its index contradict each other. The indices are rebuilt from the rows, so
+    // that all other changes need not wait for fsck.
+    spdlog::error("{}: its indices are rebuilt; run s3oramfs fsck", applied.error().message);
     S3O_TRY(database.execute("REINDEX orphans; REINDEX packed;"));
     return apply(database);
   };
@@ -155,7 +155,7 @@ Result<std::vector<ExtentKey>> Metadata::pieces(BlockId pack) {
       ExtentTable::key);
 }
 
-/// Rows that have lost their inode count too, because a new inode must not inherit them.
+/// Rows that have lost their inode also count, because a new inode must not inherit them.
 Result<Ino> Metadata::largest_ino() {
   Ino largest = kRootIno;
   bool hidden = false;

@@ -1,5 +1,5 @@
-// Where a piece of a file lies: in a block of its own, or behind others in a pack (packs.h). Either
-// is one number, as extents store it: the number of the block, or a place in a pack.
+// Where a piece of a file lies: in a block of its own, or among others in a pack (packs.h). Extents
+// store either as one number: the number of the block, or a place in a pack.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS xattrs (ino INTEGER NOT NULL, name BLOB NOT NULL, val
 
 constexpr std::int64_t kMostValid = 0xffff'ffff;
 
-// All other values of an inode can be repaired, or are harmless as they are.
+// All other values of an inode either can be repaired or do no harm.
 constexpr auto kUnsoundInode =
     "ino < 1 OR ino > 4611686018427387904"
     " OR typeof(uid) <> 'integer' OR uid NOT BETWEEN 0 AND 4294967295"
@@ -45,7 +45,8 @@ constexpr auto kUnsoundXattr =
     "typeof(ino) <> 'integer' OR ino < 1 OR typeof(name) <> 'blob' OR typeof(value) <> 'blob'"
     " OR length(name) NOT BETWEEN 1 AND 255 OR length(value) > 65536";
 
-/// Binds one column after the other. SQLite's integers are signed: 64-bit values keep their bits.
+/// Binds one column after another. SQLite's integers are signed, so unsigned 64-bit values are
+/// stored with the same bits.
 class Binder {
  public:
   Binder(Statement& statement, int at) : statement_(statement), at_(at) {}
@@ -77,7 +78,7 @@ class RowReader {
     const Bytes bytes = statement_.blob(at_++);
     value.assign(bytes.begin(), bytes.end());
   }
-  /// Returns whether all values read as integers were integers and fitted their types.
+  /// Returns whether all values read as integers were integers that fit their types.
   bool sound() const { return sound_; }
 
  private:
@@ -99,7 +100,7 @@ Status make_tables(Database& database) {
   return {};
 }
 
-/// Asks for the column of the last table that make_tables() changes.
+/// Looks in the last table that make_tables() changes.
 Result<bool> has_checksums(Database& database) { return database.has_column("xattrs", "checksum"); }
 
 std::string TableSql::descending() const {
@@ -142,7 +143,7 @@ std::string unsound_extent(std::uint32_t block_size) {
 const char* name_problem(const std::string& name) {
   if (name.empty()) return "it is empty";
   if (name.size() > 255) return "it is longer than 255 bytes";
-  if (name == "." || name == "..") return "no file may be called so";
+  if (name == "." || name == "..") return "no file may have that name";
   if (name.find('/') != std::string::npos) return "it contains a slash";
   if (name.find('\0') != std::string::npos) return "it contains a zero byte";
   return nullptr;

@@ -1,5 +1,5 @@
-// The rows of a file system, and how the tables of vault.db store them. make_tables() makes the
-// format; a change of it must change kFormat.
+// The rows of a file system, and how the tables of vault.db store them. make_tables() defines the
+// format; a change to it must change kFormat.
 #pragma once
 
 #include <algorithm>
@@ -18,24 +18,24 @@ namespace s3oram {
 using Ino = std::uint64_t;
 inline constexpr Ino kRootIno = 1;
 
-/// Bytes.
+/// In bytes.
 inline constexpr std::uint64_t kLargestFile = std::numeric_limits<std::int64_t>::max();
 /// No inode has a number above kLargestIno. New inodes get numbers up to kLargestNewIno.
 inline constexpr Ino kLargestIno = Ino{1} << 62, kLargestNewIno = kLargestIno / 2;
-/// The place that a damaged extent is read as.
+/// A damaged extent is read as naming this place.
 inline constexpr BlockId kImpossibleBlock = ~BlockId{0};
 
 inline constexpr std::int64_t kFormat = 2;
 /// Selects the format of the existing tables.
 inline constexpr auto kSelectFormat = "SELECT value FROM fs_state WHERE name = 'format'";
-/// Makes the tables of the file system and their checksum columns, as far as they are missing,
-/// beside the device's own tables in the same database.
+/// Creates the tables of the file system and their checksum columns, unless they exist, beside the
+/// device's own tables in the same database.
 Status make_tables(Database& database);
 /// Returns whether the tables have checksum columns.
 Result<bool> has_checksums(Database& database);
 
-/// A table in SQL. Each also has a column `checksum`: row_checksum(name, columns...), or null in
-/// rows that a version without checksums wrote.
+/// A table in SQL. Each table also has a column `checksum`: row_checksum(name, columns...), or null
+/// in rows that a version without checksums wrote.
 struct TableSql {
   const char *name, *columns, *key;  // separated by commas; the key comes first
   /// Returns the number of columns.
@@ -54,14 +54,15 @@ struct TableSql {
   }
   /// Returns the key's columns, each with DESC, for ORDER BY.
   std::string descending() const;
-  /// Returns "?1, ?2, ..." for the first `count` columns, or for all.
+  /// Returns "?1, ?2, ..." for the first `count` columns, or for all columns.
   static std::string marks(int count);
   std::string marks() const { return marks(width()); }
-  /// Returns the statement that does `verb` (such as INSERT) with all columns bound and their
-  /// checksum. `changed` stores a wrong checksum, to mark the row as damaged.
+  /// Returns the SQL statement `verb` (such as INSERT) INTO the table, with a parameter for each
+  /// column. It also computes and stores the row's checksum. `changed` stores a wrong checksum,
+  /// which marks the row as damaged.
   std::string put(const char* verb, bool changed = false) const;
-  /// Returns the condition that a row fits its checksum or has none. `checksums`: whether the table
-  /// has a checksum column.
+  /// Returns the SQL condition that a row matches its checksum or has none. `checksums`: whether
+  /// the table has a checksum column.
   std::string intact(bool checksums = true) const;
 };
 template <class T>
@@ -73,8 +74,8 @@ struct InodeRow {
   std::uint64_t size = 0;                        // bytes
   std::uint64_t blocks = 0;                      // extents
   std::int64_t atime = 0, mtime = 0, ctime = 0;  // ns since 1970
-  Ino parent = 0;                                // of a directory
-  std::string target;                            // of a symbolic link
+  Ino parent = 0;                                // only for a directory
+  std::string target;                            // only for a symbolic link
   friend bool operator==(const InodeRow&, const InodeRow&) = default;
 };
 
@@ -85,9 +86,9 @@ struct DentryKey {
 };
 /// Returns what is wrong with a name in a directory; null if nothing is.
 const char* name_problem(const std::string& name);
-/// Returns whether the type bits of a mode are those of a kind of file.
+/// Returns whether the type bits of a mode name a kind of file.
 bool is_file_type(std::uint32_t type);
-/// The bits of a mode that are not its type.
+/// The bits of a mode without its type.
 inline constexpr std::uint32_t kPermissions = 07777;
 
 struct DentryRow {
@@ -185,7 +186,8 @@ struct XattrTable {
   static std::size_t content(const Row& row) { return row.value.size(); }
 };
 
-/// Returns the condition that a row of the table holds impossible values, whatever its checksum.
+/// Returns the SQL condition that a row of the table holds impossible values, whatever its checksum
+/// is.
 std::string unsound(const TableSql& table);
 /// Returns that condition for `extents`, in files with blocks of `block_size` bytes.
 std::string unsound_extent(std::uint32_t block_size);

@@ -6,12 +6,12 @@
 //   reader       rows of finished commits
 //
 // The newest of the three that has a key decides; a change without a row is a deletion. Not
-// thread-safe, except that apply() of fixed changes may run beside everything else.
+// thread-safe, except that apply() of fixed changes may run at the same time as everything else.
 //
-// SQLite believes whatever a row on the disk says. If a bit of a row has flipped, a search may take
-// the wrong direction and miss the row. So a key counts as absent only if both rows between which
-// it would stand fit their checksums: every search that a damaged row misleads ends beside that
-// row.
+// SQLite believes every row that it reads from the disk. If a bit of a row has flipped, a search
+// may take the wrong direction and miss the row it looks for. So a key counts as absent only if
+// both rows between which it would stand match their checksums: every search that a damaged row
+// misleads ends beside that row.
 #pragma once
 
 #include <fmt/format.h>
@@ -44,8 +44,8 @@ class Table {
   using Row = typename T::Row;
   using Changes = std::map<Key, std::optional<Row>>;
 
-  /// Prepares to read the table through `reader`. The table exists; `reader` and `damage` outlive
-  /// this object. `checksums`: whether the table has a checksum column.
+  /// Prepares to read the table through `reader`. The table must exist; `reader` and `damage` must
+  /// outlive this object. `checksums`: whether the table has a checksum column.
   Status open(Database& reader, bool checksums, TableDamage& damage) {
     const auto select =
         fmt::format("SELECT {}, {} FROM {}", T::kColumns, kSql.intact(checksums), T::kName);
@@ -54,8 +54,8 @@ class Table {
                                                      T::kKey, marks, T::kKey)));
     S3O_ASSIGN(auto before, reader.prepare(fmt::format("{} WHERE ({}) < ({}) ORDER BY {} LIMIT 1",
                                                        select, T::kKey, marks, kSql.descending())));
-    // When SQLite compares whole keys it leaves out rows whose damaged keys do not match. When it
-    // compares the first column alone it leaves out none.
+    // When SQLite compares whole keys, it leaves out rows whose damaged keys do not match. When it
+    // compares only the first column, it leaves out none.
     S3O_ASSIGN(auto start, reader.prepare(fmt::format("{} WHERE {} >= ?1 ORDER BY {}", select,
                                                       kSql.first_column(), T::kKey)));
     scan_ = std::move(scan);
@@ -83,8 +83,8 @@ class Table {
   void erase(const Key& key) { set(key, std::nullopt); }
 
   /// Calls visit(key, row) for the rows of one inode in the order of the keys, from the first that
-  /// is >= `from`, until it returns false. `visit` must not use the table. Returns whether it saw
-  /// certainly all of them: no damaged row lies among them or beside them.
+  /// is >= `from`, until it returns false. `visit` must not use the table. Returns whether scan()
+  /// certainly saw all of them, because no damaged row lies among them or beside them.
   template <class Visit>
   Result<bool> scan(const Key& from, Visit visit) {
     auto newest = dirty_.lower_bound(from);
@@ -123,7 +123,7 @@ class Table {
         change = &newest->second;
       }
       if (!least) return whole;                       // the statement was reset at its end
-      if (inode_of(*least) != inode_of(from)) break;  // or it would walk over other inodes' rows
+      if (inode_of(*least) != inode_of(from)) break;  // otherwise it would visit other inodes' rows
       if (!change) {
         go_on = visit(*least, row_of(rows));
       } else if (*change) {
@@ -144,13 +144,14 @@ class Table {
     return whole;
   }
 
-  /// Fixes the changes of a commit that begins, and returns them. One commit runs at a time.
+  /// Fixes the changes of a commit that begins, and returns them. Only one commit runs at a time.
   std::shared_ptr<const Changes> begin_commit() {
     committing_ = std::make_shared<const Changes>(std::exchange(dirty_, {}));
     bytes_ = 0;
     return committing_;
   }
-  /// The commit has ended. Changes of a failed one are offered again; newer ones win.
+  /// Called when the commit has ended. If it failed, its changes go into the next commit, unless
+  /// newer ones replace them.
   void end_commit(bool succeeded) {
     if (!succeeded)
       for (const auto& [key, row] : *committing_)
@@ -158,7 +159,7 @@ class Table {
     committing_ = std::make_shared<const Changes>();
   }
 
-  /// Writes `changes` to `database`, inside a transaction of the caller.
+  /// Writes `changes` to `database`, in a transaction of the caller.
   static Status apply(Database& database, const Changes& changes) {
     if (changes.empty()) return {};
     S3O_ASSIGN(auto put, database.prepare(kSql.put("INSERT OR REPLACE")));
@@ -176,7 +177,7 @@ class Table {
 
   /// Returns the number of changes, including those of a commit under way.
   std::size_t uncommitted() const { return dirty_.size() + committing_->size(); }
-  /// Returns about how many bytes of memory the changes take that wait for a commit to begin.
+  /// Returns about how many bytes of memory are taken by the changes that no commit contains yet.
   std::size_t uncommitted_bytes() const { return bytes_; }
 
  private:
@@ -184,7 +185,8 @@ class Table {
   static constexpr int kWidth = kSql.width();
 
   static bool is_intact(const Statement& found) { return found.integer(kWidth) != 0; }
-  /// Returns the row, spoiled if it does not fit its checksum: damage costs its file, and no more.
+  /// Returns the row; if it does not match its checksum, spoils it, so that damage costs no more
+  /// than its file.
   Row row_of(const Statement& found) {
     Row row = T::row(found, T::kKeyWidth);
     if (is_intact(found)) return row;
@@ -224,7 +226,7 @@ class Table {
     return begins;
   }
   static std::size_t memory(const std::optional<Row>& change) {
-    constexpr std::size_t kNode = 64;  // of a map, and of a name
+    constexpr std::size_t kNode = 64;  // bytes for the node of a map, and for a name
     return kNode + sizeof(typename Changes::value_type) + (change ? T::content(*change) : 0);
   }
   void set(const Key& key, std::optional<Row> row) {

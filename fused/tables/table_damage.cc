@@ -1,4 +1,4 @@
-// Remembers damage in the tables of files, and logs each once.
+// Remembers damage in the file tables, and logs each case once.
 #include "fused/tables/table_damage.h"
 
 #include <spdlog/spdlog.h>

@@ -1,6 +1,6 @@
-// Collects the damage that a mount finds in the tables of its files. The log reports each once,
-// status shows it as long as the mount lasts, and meanwhile no backup of the tables is made, so
-// that the last good one stays. Not thread-safe.
+// Collects the damage that a mount finds in its file tables. The log reports each case once, and
+// status shows the damage as long as the mount lasts. Meanwhile no backup of the tables is made, so
+// that the last good one is kept. Not thread-safe.
 #pragma once
 
 #include <cstdint>

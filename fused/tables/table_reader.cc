@@ -1,5 +1,5 @@
-// Reads and checks the tables of files. SQLite stores any value in any column and assumes that rows
-// are in order: a bit that flips on the disk may hide a row, or all rows behind it.
+// Reads and checks the file tables. SQLite stores any value in any column and assumes that rows are
+// in order, so a bit that flips on the disk may hide a row, or all rows after it.
 #include "fused/tables/table_reader.h"
 
 #include <sys/stat.h>
@@ -19,7 +19,7 @@ constexpr int kDentryType = 3;
 Result<TableReader> TableReader::open(Database& database, const TableSql& table, bool checksums) {
   TableReader reader;
   reader.table_ = &table;
-  // A row that fits its checksum is as it was written, whatever its values.
+  // A row that matches its checksum is as it was written, whatever its values are.
   const std::string sound = checksums
                                 ? fmt::format(
                                       "CASE WHEN checksum IS NULL THEN NOT ({}) ELSE checksum = "
@@ -48,7 +48,7 @@ Result<bool> TableReader::next() {
   if (!more || !*more) return more;
   Key here = key();
   problem_ = rows_.integer(table_->width()) == 0 ? "is not as it was written"
-             : last_ && !(*last_ < here)         ? "is out of its order"
+             : last_ && !(*last_ < here)         ? "is out of order"
                                                  : nullptr;
   if (!problem_) last_ = std::move(here);
   return true;

@@ -1,5 +1,5 @@
-// Reads tables of files from the first row to the last, in their stored order, and checks each row.
-// A mount does this first, and a backup is made from it.
+// Reads the file tables from the first row to the last, in their stored order, and checks each row.
+// A mount begins with this, and a backup is made from it.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class TableReader {
 
  private:
   struct Key {
-    std::int64_t first = 0, second = 0;  // `second`: if the second column is a number
+    std::int64_t first = 0, second = 0;  // `second` is used if the second column is a number
     Bytes name;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
@@ -37,11 +37,12 @@ class TableReader {
   const char* problem_ = nullptr;
 };
 
-/// Adds up what tables say about each other, which shows rows that are missing without a trace.
+/// Adds up what the tables say about each other, which reveals rows that are missing without any
+/// other trace.
 class TableTotals {
  public:
   void add(const TableSql& table, const Statement& row);
-  /// Returns what does not add up, after all tables were read; empty if everything does.
+  /// Returns what does not add up, after all tables have been read; empty if everything does.
   std::string problem() const;
 
  private:
