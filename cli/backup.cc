@@ -1,5 +1,5 @@
-// s3oramfs backup: has the servers keep all names as they are now, and writes the file from which,
-// with the servers, a lost vault can be had again. s3oramfs restore is the other half.
+// s3oramfs backup: saves all names on the servers as they are now, and writes the file from which a
+// lost vault can be recovered with the servers' help. s3oramfs restore is the other half.
 #include <iostream>
 
 #include "cli/command.h"
@@ -26,14 +26,14 @@ Status back_up(const Vault& vault) {
 
 Status write_new(const std::filesystem::path& file, ByteSpan content) {
   if (std::error_code error; std::filesystem::exists(file, error))
-    return fail(Errc::exists, "{}: exists already, and is not overwritten", file.string());
+    return fail(Errc::exists, "{} exists already, and is not overwritten", file.string());
   return write_durably(file, content);
 }
 
-/// A file that the command writes: by an errand of root's, if root has become the vault's owner;
-/// the file is where root wants it.
+/// A file that the command writes. If root has become the vault's owner, an errand writes it with
+/// root's rights, where root wants it.
 struct Output {
-  std::filesystem::path file;  // empty: not wanted
+  std::filesystem::path file;  // empty if no such file is written
   Errand writing;
 
   Status prepare() {
@@ -99,7 +99,7 @@ Status run_backup(const Args& args) {
   Status backed_up = back_up(vault);
   if (backed_up || backed_up.error().code != Errc::not_mounted) return backed_up;
   if (!keys.file.empty() || !sheet.file.empty()) return {};
-  return fail(Errc::not_mounted, "{}: not mounted, and every unmount backs its names up",
+  return fail(Errc::not_mounted, "{}: not mounted, and every unmount backs up its names",
               vault.directory().string());
 }
 

@@ -1,4 +1,4 @@
-// s3oramfs bench: how fast a volume is, or any directories beside each other.
+// s3oramfs bench: measures how fast a volume is, or compares directories.
 #include <iostream>
 #include <memory>
 
@@ -14,11 +14,11 @@ namespace {
 
 constexpr std::uint64_t kLeast = 1 << 20;
 
-/// One column after the other; an error leaves those before it.
+/// Measures one column after another. After an error, the columns before it are kept.
 Status measure(const std::vector<std::string>& targets, const BenchOptions& options,
                std::vector<BenchColumn>& columns) {
   const Interrupts interrupts;
-  std::vector<std::unique_ptr<BenchPlace>> places;  // all are there before the first is measured
+  std::vector<std::unique_ptr<BenchPlace>> places;  // all are created before the first is measured
   for (const std::string& target : targets) {
     S3O_ASSIGN(auto place, BenchPlace::make(target, options.size));
     places.push_back(std::move(place));

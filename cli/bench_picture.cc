@@ -9,8 +9,8 @@ namespace s3oram {
 namespace {
 
 constexpr unsigned kPageWidth = 760, kPageMargin = 24;
-constexpr unsigned kBars = 300;        // where they begin
-constexpr unsigned kLongestBar = 360;  // the longest one
+constexpr unsigned kBars = 300;        // where the bars begin
+constexpr unsigned kLongestBar = 360;  // length of the longest bar
 constexpr unsigned kBar = 12, kBarGap = 3, kRows = 16;
 constexpr std::array kColors = {"#2a6f97", "#e07a5f", "#81b29a", "#f2cc8f", "#6d597a"};
 

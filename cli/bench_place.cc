@@ -86,11 +86,12 @@ Result<std::unique_ptr<BenchPlace>> BenchPlace::make(const std::string& target,
     return system_failure(errno, "{}", parent.string());
   const std::uint64_t free = std::uint64_t{disk.f_bavail} * disk.f_frsize;
   if (free < bytes + kToSpare)
-    return fail(Errc::disk_full, "{}: {} are free, and {} are needed: free some, or give --size",
+    return fail(Errc::disk_full, "{}: {} are free, but {} are needed; make room, or give --size",
                 parent.string(), human_size(free), human_size(bytes + kToSpare));
   place->filesystem_ =
       type_of_device(read_all("/proc/self/mountinfo"), major(status.st_dev), minor(status.st_dev));
-  // The innermost mount that holds it may be a vault's, though the target is a directory inside.
+  // The innermost mount around the target may be a vault's, even if the target is a directory in
+  // it.
   for (stdfs::path at = stdfs::absolute(parent, error).lexically_normal();; at = at.parent_path()) {
     if (place->filesystem_ != kVaultMountType) break;
     if (const auto mount = find_mount(at); mount && mount->point == at) {

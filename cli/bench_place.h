@@ -1,5 +1,5 @@
-// Where a benchmark works: a fresh subdirectory of the directory that is measured, which goes with
-// it, also when the program is interrupted by a key or told to end.
+// Where a benchmark works: a new subdirectory of the measured directory. It is removed at the end,
+// even if the program is interrupted or told to end.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,8 @@
 
 namespace s3oram {
 
-/// Turns SIGINT, SIGTERM, SIGHUP and SIGPIPE into interrupted(), while it lives. One at a time.
+/// While it lives, SIGINT, SIGTERM, SIGHUP and SIGPIPE make interrupted() return true. Only one may
+/// exist at a time.
 class Interrupts {
  public:
   Interrupts();
@@ -25,8 +26,8 @@ bool interrupted();
 
 class BenchPlace {
  public:
-  /// In `target`, which is a directory, or a vault that is mounted. Errors: not_mounted, usage (not
-  /// a directory), disk_full (less free than `bytes` and some room to spare), failed.
+  /// Creates a place in `target`, a directory or a mounted vault. Errors: not_mounted, usage (not a
+  /// directory), disk_full (less room than `bytes` and a reserve), failed.
   static Result<std::unique_ptr<BenchPlace>> make(const std::string& target, std::uint64_t bytes);
   /// Removes the subdirectory and everything in it.
   ~BenchPlace();
@@ -34,24 +35,25 @@ class BenchPlace {
   BenchPlace& operator=(const BenchPlace&) = delete;
 
   const std::filesystem::path& directory() const { return directory_; }
-  /// "ext4", "fuse.s3oramfs", ... as the kernel calls it.
+  /// Returns the kernel's name of the file system: "ext4", "fuse.s3oramfs" ...
   const std::string& filesystem() const { return filesystem_; }
-  /// Whether a daemon keeps contents in memory that forget() cannot reach: another user's vault.
+  /// Returns whether a daemon keeps contents in memory that forget() cannot reach, because the
+  /// vault belongs to another user.
   bool keeps_memory() const { return filesystem_ == kVaultMountType && !vault_; }
 
-  /// What was written to this file, and is durable, leaves memory as far as it can be told to: the
-  /// kernel's, and that of a vault's daemon. (What lies under another file system stays.)
+  /// Drops the durable content of this file from the memory of the kernel and of a vault's daemon,
+  /// as far as they allow it. (Caches below another file system stay.)
   Status forget(int file) const;
 
  private:
   BenchPlace() = default;
   std::filesystem::path directory_;
   std::string filesystem_;
-  std::optional<Vault> vault_;  // if the directory is a mounted one
+  std::optional<Vault> vault_;  // if the directory is in a mounted vault
 };
 
-/// The type of the file system with this device number (as in st_dev), of a text in the format of
-/// /proc/self/mountinfo; empty if it is not there.
+/// Returns the type of the file system with this device number (as in st_dev). `mountinfo` is a
+/// text in the format of /proc/self/mountinfo. Empty if it does not list the device.
 std::string type_of_device(const std::string& mountinfo, unsigned major, unsigned minor);
 
 }  // namespace s3oram

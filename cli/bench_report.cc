@@ -6,7 +6,7 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kLongest = 24;  // of a directory in the table; its end is shown
+constexpr std::size_t kLongest = 24;  // characters of a directory in the table, which shows its end
 
 std::string head(const std::string& directory) {
   if (directory.size() <= kLongest) return directory;

@@ -1,4 +1,4 @@
-// What `s3oramfs bench` has measured: as a table, as JSON, and as a picture.
+// Reports what `s3oramfs bench` has measured: as a table, as JSON, and as a picture.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,22 +10,22 @@
 namespace s3oram {
 
 struct BenchColumn {
-  std::string directory;  // as it was given
+  std::string directory;  // as the user gave it
   std::string filesystem;
   std::vector<Measurement> measurements;  // the same ones in every column
 };
 
-/// One line a measurement, the directories side by side.
+/// Returns a table with one line for each measurement, and the directories side by side.
 std::string bench_table(const std::vector<BenchColumn>& columns);
 
-/// Members keep their names and meanings.
+/// Returns the results as JSON. Members keep their names and meanings.
 nlohmann::ordered_json bench_json(const std::vector<BenchColumn>& columns,
                                   const BenchOptions& options);
 
-/// An SVG image: for each measurement a bar of each directory.
+/// Returns an SVG image with, for each measurement, a bar for each directory.
 std::string bench_picture(const std::vector<BenchColumn>& columns);
 
-/// "0.35", "7.6", "1250": three digits or so.
+/// Returns the number with about three digits: "0.35", "7.6", "1250".
 std::string three_digits(double value);
 
 }  // namespace s3oram

@@ -26,9 +26,9 @@ using Steady = std::chrono::steady_clock;
 constexpr std::size_t kPiece = 1 << 20;
 constexpr std::size_t kRegion = 64 << 10;
 constexpr std::size_t kSmall = 4 << 10;
-constexpr unsigned kAtATime = 64;      // writes before an fsync
-constexpr std::size_t kFiles = 2'000;  // at most
-constexpr unsigned kSteps = 12;        // of the progress
+constexpr unsigned kAtATime = 64;      // writes for each fsync
+constexpr std::size_t kFiles = 2'000;  // files that the benchmark makes, at most
+constexpr unsigned kSteps = 12;        // steps of the progress
 
 double since(Steady::time_point begun) {
   return std::chrono::duration<double>(Steady::now() - begun).count();
@@ -68,7 +68,7 @@ class Bench {
     ++step_;
     return go_on(0);
   }
-  /// `part` of the step is done.
+  /// Reports that `part` of the step is done. Errors: failed (interrupted).
   Status go_on(double part) {
     if (interrupted()) return fail(Errc::failed, "interrupted; what was written is removed");
     progress_((step_ - 1 + std::min(part, 1.0)) / kSteps, doing_);
@@ -135,14 +135,14 @@ class Bench {
     return {};
   }
 
-  /// All regions of the file in an order by chance.
+  /// Returns all regions of the file in random order.
   std::vector<std::uint64_t> regions() {
     std::vector<std::uint64_t> order(size() / kRegion);
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), chance_);
     return order;
   }
-  /// The offset of `bytes` somewhere in a region.
+  /// Returns a random offset for `bytes` in a region.
   std::uint64_t place_in(std::uint64_t region, std::size_t bytes) {
     const std::size_t places = kRegion / bytes;
     return region * kRegion + chance_() % places * bytes;
@@ -156,7 +156,7 @@ class Bench {
     Bytes piece(bytes);
     std::vector<double> took;
     std::vector<std::uint64_t> left;
-    double spent = 0;  // without what it takes to forget
+    double spent = 0;  // without the time that forget() takes
     while (spent < options_.seconds) {
       if (left.empty()) {
         left = regions();
@@ -222,7 +222,7 @@ class Bench {
     return (place_.directory() / fmt::format("{}-{:05}", of, number)).string();
   }
 
-  /// `each(number)` for files 0, 1, ...: `most` of them, or as long as there is time.
+  /// Calls each(number) for files 0, 1, ...: for `most` of them, or as long as there is time.
   template <class Each>
   Result<std::size_t> for_files(const std::string& measured, const std::string& doing,
                                 std::size_t most, bool all, Each each) {
@@ -272,7 +272,7 @@ class Bench {
     ::closedir(directory);
     const double took = since(begun);
     if (seen < files)
-      return fail(Errc::corrupt, "{} files were made, and {} are there", files, seen);
+      return fail(Errc::corrupt, "{} files were created, but {} are there", files, seen);
     add("list", "list files", "1/s", static_cast<double>(seen) / took);
     return {};
   }
@@ -283,7 +283,7 @@ class Bench {
   const std::filesystem::path path_;
   const std::uint64_t pieces_;
   Bytes noise_;
-  std::mt19937_64 chance_{1};  // the same places each time
+  std::mt19937_64 chance_{1};  // a fixed seed: the same places each time
   std::string doing_;
   unsigned step_ = 0;
   std::vector<Measurement> found_;

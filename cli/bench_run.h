@@ -1,4 +1,4 @@
-// The measurements of `s3oramfs bench`: what programs do with a directory, and how fast it goes.
+// The measurements of `s3oramfs bench`: how fast a directory is at common operations.
 #pragma once
 
 #include <functional>
@@ -12,22 +12,22 @@ namespace s3oram {
 
 struct BenchOptions {
   std::uint64_t size = 64 << 20;  // bytes of the file that is written and read; 1 MiB at least
-  double seconds = 5;             // at most, for each measurement that could go on for ever
+  double seconds = 5;             // limit for each measurement that could go on forever
 };
 
 /// One figure.
 struct Measurement {
-  std::string name;   // for programs: stable
-  std::string title;  // for people
+  std::string name;   // stable name for programs
+  std::string title;  // name for people
   std::string unit;   // "MB/s" (10^6), "1/s" or "ms"
   double value = 0;
   bool more_is_better = true;
 };
 
-/// What is being done now, and how much of all is done, from 0 to 1.
+/// Reports what is being done, and which part of everything is done, from 0 to 1.
 using BenchProgress = std::function<void(double done, const std::string& doing)>;
 
-/// All measurements, in the same order for every place:
+/// Makes all measurements, in the same order for every place:
 ///   in sequence    `size` bytes written, fsync included, and read again, cold, in pieces of 1 MiB;
 ///   at random      cold reads of 4 KiB and 64 KiB, one at a time, each from another 64 KiB, with
 ///                  their median and 99th percentile; writes, 64 at a time with an fsync behind;
@@ -37,7 +37,7 @@ using BenchProgress = std::function<void(double done, const std::string& doing)>
 Result<std::vector<Measurement>> measure_place(const BenchPlace& place, const BenchOptions& options,
                                                const BenchProgress& progress);
 
-/// The value below which `part` of them lie (nearest rank); 0 of none.
+/// Returns the value below which `part` of the values lie (nearest rank); 0 if there are no values.
 double percentile(std::vector<double> values, double part);
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// Measures, and chooses again.
+// Measures the lines, and chooses the volume's numbers again.
 #include "cli/choose_by_lines.h"
 
 #include "oramcore/volume/measure_lines.h"

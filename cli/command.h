@@ -1,4 +1,4 @@
-// A subcommand: one file each, listed in the table of main.cc.
+// The subcommands. Each has a file of its own, and a line in the table of main.cc.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -36,7 +36,7 @@ Status run_server(const Args& args);
 Status run_security(const Args& args);
 Status run_version(const Args& args);
 
-/// Finds `text` among `names`. Errors: usage, with what can be written.
+/// Finds `text` among `names`, and stores its value. Errors: usage (lists the possible names).
 template <class Names, class T>
 Status take_name(const Names& names, const std::string& option, const std::string& text, T& value) {
   std::string known;
@@ -50,11 +50,12 @@ Status take_name(const Names& names, const std::string& option, const std::strin
   return fail(Errc::usage, "{} {}: write {}", option, text, known);
 }
 
-/// Parses `args` by `app`. False: help was asked for and printed, and there is nothing to do.
-/// Errors: usage.
+/// Parses `args` with `app`. Returns false if it has printed the help that was requested, so that
+/// there is nothing left to do. Errors: usage.
 Result<bool> parse(CLI::App& app, const Args& args);
 
-/// The program `name` that was installed, or built, beside this one. Errors: it is not there.
+/// Returns the path of the program `name`, which is installed, or was built, beside this one.
+/// Errors: failed (it is missing).
 Result<std::filesystem::path> program_beside(const std::string& name);
 
 }  // namespace s3oram

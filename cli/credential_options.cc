@@ -56,7 +56,7 @@ void CredentialOptions::set_default(PassphraseSource passphrase, std::filesystem
   default_keyfile_ = std::move(file);
 }
 
-/// Takes what the command line does not say from elsewhere.
+/// Uses the variables and the default if the command line says nothing.
 void CredentialOptions::settle() {
   const auto is_said = [&] { return source.given() || !keyfile.empty() || no_passphrase; };
   if (is_said()) return;
@@ -92,7 +92,7 @@ void CredentialOptions::add_new_to(CLI::App& app, const std::string& prefix) {
 Result<Credential> existing_credential(const CredentialOptions& options, const Vault& vault) {
   warn_if_exposed(options.source.passfile);
   warn_if_exposed(options.keyfile);
-  // An unprotected vault is resumed without asking.
+  // For an unprotected vault no one is asked.
   if (options.no_passphrase) return Credential{};
   return existing_credential(options.source, options.keyfile, vault, options.early);
 }
@@ -125,7 +125,7 @@ Status CredentialOptions::read_early() {
 
 Status CredentialOptions::prepare_new() {
   std::error_code error;
-  if (keyfile.empty() && !source.given()) return {};  // somebody is asked, or nothing opens it
+  if (keyfile.empty() && !source.given()) return {};  // ask later, or no passphrase
   if (keyfile.empty()) {
     S3O_ASSIGN(auto text, read_new_passphrase(source));
     early.passphrase = std::move(text);

@@ -1,4 +1,4 @@
-// What opens a vault, from the options that init and its like have in common.
+// The options of several commands that say what opens a vault.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -20,20 +20,20 @@ struct CredentialOptions {
   EarlySecret early;
   Errand make_keyfile, remove_keyfile;
 
-  /// Adds --passfile, --passprog and --keyfile, of which at most one may be given: what opens a
-  /// vault that exists. If none is given, the first of the variables S3ORAMFS_PASSFILE,
-  /// S3ORAMFS_PASSPROG and S3ORAMFS_KEYFILE that is set counts, and then set_default().
+  /// Adds --passfile, --passprog and --keyfile, which say what opens an existing vault. At most one
+  /// may be given. If none is given, the first of the variables S3ORAMFS_PASSFILE,
+  /// S3ORAMFS_PASSPROG and S3ORAMFS_KEYFILE that is set counts, and after these set_default().
   void add_to(CLI::App& app);
-  /// Adds --PREFIXpassfile and so on, and --no-passphrase, for what is to open the vault.
+  /// Adds --PREFIXpassfile and so on, and --no-passphrase, which say what will open the vault.
   void add_new_to(CLI::App& app, const std::string& prefix);
 
-  /// What opens the vault if neither an option nor a variable says it.
+  /// Sets what opens the vault if neither an option nor a variable says so.
   void set_default(PassphraseSource passphrase, std::filesystem::path file);
 
-  /// For root, before it becomes the vault's owner: reads what the options name.
+  /// Reads the files that the options name. Root calls it before it becomes the vault's owner.
   Status read_early();
-  /// Reads early what is to open the vault. A key file that does not exist yet is made later, by an
-  /// errand.
+  /// Reads early what will open the vault. A key file that does not exist yet is created later, by
+  /// an errand.
   Status prepare_new();
 
  private:
@@ -43,30 +43,32 @@ struct CredentialOptions {
   std::filesystem::path default_keyfile_;
 };
 
-/// The credential of an existing vault: asks once if it wants a passphrase and no option says more.
+/// Returns the credential of an existing vault. Asks once if the vault needs a passphrase and no
+/// option gives it.
 Result<Credential> existing_credential(const CredentialOptions& options, const Vault& vault);
 
-/// Opens an existing vault: calls `open` with its credential. A person who types a wrong passphrase
-/// is asked again, three times in all.
+/// Opens an existing vault by calling `open` with its credential. A user who types a wrong
+/// passphrase is asked again, up to three times in all.
 Status open_with_credential(const CredentialOptions& options, const Vault& vault,
                             const std::function<Status(const Credential&)>& open);
 
-/// What opens a vault, and what it opened.
+/// The credential that opened a vault, and the keys.
 struct OpenedVault {
   Credential credential;
   VaultKeys keys;
 };
-/// Unlocks the vault in this way.
+/// Unlocks the vault as open_with_credential() does.
 Result<OpenedVault> unlock_vault(const CredentialOptions& options, const Vault& vault);
 
-/// A new credential: asks twice, or makes a key file that does not exist.
+/// A new credential: a passphrase that the user types twice, or a key file, which is created if it
+/// is missing.
 class NewCredential {
  public:
   static Result<NewCredential> make(CredentialOptions& options);
-  /// One that exists; there is nothing to undo.
+  /// Takes an existing credential, so that there is nothing to undo.
   explicit NewCredential(const Credential& existing) : credential_(existing) {}
   const Credential& get() const { return credential_; }
-  /// Removes the key file, if it was made here; for an init that failed.
+  /// Removes the key file if it was created here. Called when init has failed.
   Status undo();
 
  private:

@@ -1,5 +1,5 @@
-// s3oramfs demo: three very different workloads on a local vault of its own, with three servers or
-// one, and a page that shows what a server sees of them.
+// s3oramfs demo: runs three very different workloads on a local vault of its own, with three
+// servers or one, and makes a page that shows what a server sees of them.
 #include <unistd.h>
 
 #include <cerrno>
@@ -32,15 +32,16 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr std::uint32_t kBlockSize = 4096;
 constexpr std::uint64_t kBlocks = 512;
 constexpr std::uint8_t kHeight = 8;         // 256 paths
-constexpr microseconds kLeastPace{18'000};  // an access each so often, in the mean
-constexpr int kSlack = 3;                   // times what an access takes
+constexpr microseconds kLeastPace{18'000};  // the mean time between accesses, at least
+constexpr int kSlack = 3;                   // the pace is this many times what an access takes
 constexpr unsigned kLeastAccesses = 100, kMostAccesses = 20'000;
-// Of a ring: as many blocks as the tree holds, and few accesses until all its paths are written.
+// A ring with as many blocks as its tree holds, so that all its paths are written after few
+// accesses.
 constexpr std::uint16_t kRingBucket = 8, kRingEvictEvery = 4;
 constexpr std::uint8_t kRingTop = 3;
 constexpr std::uint64_t kPaths = std::uint64_t{1} << kHeight;
 
-/// A directory of our own, gone with the object.
+/// A directory of our own, which is removed with the object.
 class Scratch {
  public:
   static Result<std::unique_ptr<Scratch>> make() {
@@ -70,7 +71,7 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// The vault of the demonstration in use.
+/// The demonstration's vault, in use.
 class DemoVolume {
  public:
   static Result<std::unique_ptr<DemoVolume>> make(const fs::path& scratch, SchemeKind kind) {
@@ -96,8 +97,8 @@ class DemoVolume {
     return made;
   }
 
-  /// One access, which ends before this returns. Errors: failed (the program is interrupted), those
-  /// of the device.
+  /// Makes one access, and waits for its end. Errors: failed (the program is interrupted), those of
+  /// the device.
   Status access(const PlannedAccess& planned) {
     if (interrupted())
       return fail(Errc::failed, "interrupted; the demonstration's vault is removed");
@@ -113,13 +114,14 @@ class DemoVolume {
     return done.get_future().get();
   }
 
-  /// Whether each path of the tree has been evicted. A ring's client asks for no bucket that was
-  /// never written, which would show which those are, and nothing else.
+  /// Returns whether each path of the tree has been evicted. A ring's client requests no bucket
+  /// that was never written, so before that the record would show which these are, and nothing
+  /// else.
   bool is_written() const {
     return volume_->status().evictions >= kPaths || !vault_->config().params.is_ring();
   }
 
-  /// What server 1 has read and written since the volume was opened. The volume is closed by that.
+  /// Closes the volume, and returns what server 1 has read and written since it was opened.
   Result<Record> close() {
     S3O_TRY(volume_->close());
     volume_ = nullptr;
@@ -147,7 +149,7 @@ class DemoVolume {
   std::unique_ptr<Volume> volume_;
 };
 
-/// Runs the workload and notes when, and what was asked for.
+/// Runs the workload, and notes the times and the requested blocks.
 Result<RecordStretch> run(DemoVolume& volume, const Workload& workload, microseconds time,
                           const std::function<void(double)>& progress) {
   RecordStretch stretch{workload.title, workload.about, {}, {}};
@@ -179,7 +181,7 @@ Result<std::vector<RecordStretch>> measure(std::size_t accesses, SchemeKind kind
     S3O_TRY(volume->access({.block = block, .writes = true}));
     bar.show(0, "filling it");
   }
-  // A pace that this machine keeps: else the workloads would look alike against the clock.
+  // A pace that this machine can keep. Otherwise the timing of the workloads would look alike.
   const auto filled = std::chrono::duration_cast<microseconds>(SteadyClock::now() - begin);
   const microseconds pace = std::max(kLeastPace, kSlack * filled / written);
   const microseconds time = pace * static_cast<std::int64_t>(accesses);
@@ -230,7 +232,7 @@ std::vector<std::string> after(SchemeKind kind) {
           ? "The server also sees which of 256 points of each bucket on the path is asked for: "
             "drawn at random, and none twice until the bucket is written again. The record has "
             "them; the pictures do not show them. One in 256 accesses is the client's own."
-          : "Each access of one server alone was looked at: two servers that compare their notes "
+          : "All of this is what one server alone sees: two servers that compare their notes "
             "can find out which block is used.");
   return paragraphs;
 }

@@ -1,5 +1,5 @@
-// One file again and again, steadily; everything once, at one go; and what a database does, by fits
-// and starts.
+// The three workloads: one file again and again, at a steady pace; everything once, without a
+// pause; and a database, in bursts.
 #include "cli/demo_workload.h"
 
 #include <cmath>
@@ -25,10 +25,10 @@ Workload whole_backup(std::size_t accesses, std::uint64_t blocks) {
   return made;
 }
 
-/// Few blocks are used often and most of them seldom: block number blocks * u^4.
+/// Uses few blocks often and most of them seldom: block number blocks * u^4.
 Workload database(std::size_t accesses, std::uint64_t blocks, microseconds time, Random& random) {
   constexpr std::size_t kBursts = 5;
-  constexpr double kSteep = 4, kWritten = 0.3, kBusy = 0.4;  // of a burst's share of the time
+  constexpr double kSteep = 4, kWritten = 0.3, kBusy = 0.4;  // kBusy: part of a burst's time
   const auto anywhere = [&random] { return static_cast<double>(random.u64() >> 11) * 0x1p-53; };
   Workload made{"A database at work", "some blocks often, most seldom; in bursts", {}};
   for (std::size_t i = 0; i < accesses; ++i) {

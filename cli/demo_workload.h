@@ -1,5 +1,5 @@
 // The workloads of the demonstration: what programs could do with a directory, as accesses to
-// blocks. They are as different as can be, and of equally many accesses.
+// blocks. They are as different as possible, but have the same number of accesses.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 namespace s3oram {
 
 struct PlannedAccess {
-  std::chrono::microseconds when{};  // after the workload begins, and not before
+  std::chrono::microseconds when{};  // not earlier than this, after the workload begins
   std::uint64_t block = 0;
   bool writes = false;
 };
@@ -22,7 +22,8 @@ struct Workload {
   std::vector<PlannedAccess> accesses;
 };
 
-/// Three workloads of so many accesses to blocks below `blocks`, each planned for `time`.
+/// Returns three workloads of `accesses` accesses each to blocks below `blocks`, each planned for
+/// `time`.
 std::vector<Workload> demo_workloads(std::size_t accesses, std::uint64_t blocks,
                                      std::chrono::microseconds time, Random& random);
 

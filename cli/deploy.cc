@@ -1,5 +1,6 @@
-// s3oramfs deploy: makes a vault and its servers on machines that are reached by ssh. It hands each
-// an invitation, as a person would paste it; so it can be run again at any time, and goes on.
+// s3oramfs deploy: makes a vault and its servers, on machines that it reaches over ssh. It hands
+// each server an invitation, as a person would paste it. So it can be run again at any time, and
+// continues.
 #include <arpa/inet.h>
 
 #include <algorithm>
@@ -23,9 +24,9 @@ bool is_address(const std::string& host) {
          ::inet_pton(AF_INET6, host.c_str(), &six) == 1;
 }
 
-/// Where a program that was copied lies.
+/// Finds a program that was copied to the machine.
 constexpr const char* kFindProgram = "PATH=$HOME/.local/bin:/usr/local/bin:$PATH\n";
-/// The packages of Debian 12 that the program needs, where only it is copied.
+/// The packages of Debian 12 that the program needs if only the program is copied.
 constexpr const char* kLibraries =
     "libfmt9 libntl44 libsodium23 libspdlog1.10 libsqlite3-0 libssl3 libsystemd0 libzmq5";
 
@@ -37,7 +38,7 @@ struct DeployOptions {
   bool dry_run = false, bind = false;
 };
 
-/// sudo, where the user there is not root.
+/// Runs the command with sudo, unless the user on that machine is root.
 std::string as_root(const std::string& command) {
   return "if [ \"$(id -u)\" = 0 ]; then " + command + "; else sudo -n " + command + "; fi\n";
 }
@@ -61,7 +62,7 @@ Status install_package(const RemoteHost& host, const std::string& package) {
   return {};
 }
 
-/// Copies the program under another name and renames it, because a program that runs cannot be
+/// Copies the program under another name and then renames it, because a running program cannot be
 /// overwritten.
 Status copy_program(const RemoteHost& host) {
   S3O_ASSIGN(const auto program, program_beside("s3oramfs-serverd"));
@@ -87,7 +88,7 @@ Status install(const RemoteHost& host, const DeployOptions& options) {
   return options.package.empty() ? copy_program(host) : install_package(host, options.package);
 }
 
-/// Passes the string in the script, because any user of the machine can see a command line.
+/// Passes the invitation in the script, because any user of the machine can see a command line.
 Status join(const RemoteHost& host, const Invitation& invitation, const DeployOptions& options) {
   const std::string listen =
       options.bind ? " --listen " + shell_word(invitation.host_port) : std::string();
@@ -113,16 +114,16 @@ Result<std::vector<RemoteHost>> hosts_of(const DeployOptions& options) {
           target, host.host());
     for (const RemoteHost& other : hosts)
       if (other.host() == host.host())
-        return fail(Errc::usage,
-                    "{}: the same machine as {}: one machine with two shares would learn "
-                    "everything",
-                    target, other.target());
+        return fail(
+            Errc::usage,
+            "{} is the same machine as {}, and one machine with two shares would learn everything",
+            target, other.target());
     hosts.push_back(std::move(host));
   }
   return hosts;
 }
 
-/// Shows what would be done, of all that is done elsewhere.
+/// Shows what would be done on other machines.
 Status show(const std::vector<RemoteHost>& hosts, const DeployOptions& options) {
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     S3O_TRY(install(hosts[i], options));
@@ -134,7 +135,7 @@ Status show(const std::vector<RemoteHost>& hosts, const DeployOptions& options) 
     S3O_TRY(join(hosts[i], shown, options));
   }
   std::cout << "# here: " << options.init.vault.string()
-            << " is made, and the servers are told of each other\n";
+            << " is created, and the servers are told about each other\n";
   return {};
 }
 

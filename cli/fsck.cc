@@ -1,4 +1,4 @@
-// s3oramfs fsck: says what is wrong with a vault's own files, and mends it if told to.
+// s3oramfs fsck: reports what is wrong with a vault's own files, and mends it if told to.
 #include <algorithm>
 #include <iostream>
 
@@ -65,7 +65,7 @@ std::size_t damage(const VaultReport& report) {
   return count;
 }
 
-// Why a vault is not as it should be, if problems are left.
+// Returns an error if problems are left.
 Status outcome(const std::string& vault, const VaultReport& report, std::size_t problems,
                bool repair) {
   const std::size_t left = report.left();
@@ -76,11 +76,11 @@ Status outcome(const std::string& vault, const VaultReport& report, std::size_t 
                                     [](const Finding& finding) { return finding.mendable(); });
   return fail(code, "{}: {} found and nothing was changed{}", vault,
               left == 1 ? "1 problem was" : fmt::format("{} problems were", left),
-              mendable ? "; --repair mends what can be" : "");
+              mendable ? "; --repair mends what can be mended" : "");
 }
 
 /// Locks the vault, and unlocks its vault.db. Returns null if no key is needed, or if vault.key is
-/// damaged, which the check finds.
+/// damaged, which the check reports.
 Result<std::unique_ptr<SealedDisk>> unlocked_disk(Vault& vault, const CredentialOptions& options) {
   S3O_TRY(lock_vault(vault));
   S3O_TRY(vault.require_ready());
@@ -134,8 +134,8 @@ Status run_fsck(const Args& args) {
   if (std::ranges::any_of(report->findings,
                           [](const Finding& finding) { return finding.kind == "lost-rows"; }))
     std::cout << fmt::format(
-        "What was lost with rows that could not be read, the servers may have: before the next "
-        "mount, s3oramfs restore --force {} has all files as of the last backup\n",
+        "The servers may have what was lost with rows that could not be read: before the next "
+        "mount, s3oramfs restore --force {} brings back all files as of the last backup\n",
         shell_word(vault.directory()));
   return {};
 }

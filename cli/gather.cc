@@ -1,4 +1,4 @@
-// The client's side of the links that invitations are for.
+// The client's end of the links of invitations.
 #include "cli/gather.h"
 
 #include <fmt/ranges.h>
@@ -20,7 +20,7 @@ constexpr Duration kGreetPatience = std::chrono::seconds(2);
 constexpr Duration kTellPatience = std::chrono::seconds(5);
 
 /// The links to all servers of a vault that may still wait for their client. Everything happens on
-/// the thread that calls.
+/// the calling thread.
 class JoinLinks {
  public:
   static Result<std::unique_ptr<JoinLinks>> open(const Vault& vault, const VaultKeys& keys) {
@@ -39,7 +39,7 @@ class JoinLinks {
     return links;
   }
 
-  /// The keys of those of `servers` that answer.
+  /// Returns the keys of those of `servers` that answer.
   std::map<Party, PublicKey> greet(const std::vector<Party>& servers) {
     const auto answers = ask(servers, JoinMessage::greet, Bytes(Rpc::kHeaderSize), kGreetPatience);
     std::map<Party, PublicKey> keys;
@@ -53,7 +53,8 @@ class JoinLinks {
     return keys;
   }
 
-  /// A server that does not answer serves already, or will be missed when the volume is made.
+  /// Tells the servers about all servers. A server that does not answer already serves, or will be
+  /// missed when the volume is made.
   Status tell(const std::vector<Party>& servers, const PeersRequest& peers) {
     Writer writer(Rpc::kHeaderSize);
     writer(peers);

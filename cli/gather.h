@@ -1,5 +1,5 @@
-// Gathering servers that were invited: each is handed a string; when all have answered, each is
-// told of all the others.
+// Gathers invited servers: hands each of them a string and, when all have answered, tells each
+// about all the others.
 #pragma once
 
 #include <functional>
@@ -11,16 +11,16 @@
 
 namespace s3oram {
 
-/// Hands out the invitations of those servers that have not answered yet.
+/// Hands out the invitations of the servers that have not answered yet.
 using Deliver = std::function<Status(const std::vector<Invitation>& invitations)>;
 
-/// What stands in a vault for the key of an invited server until it has told it: nobody has the
-/// secret key to it.
+/// Returns what a vault stores in place of an invited server's key until the server has told it. No
+/// one has a secret key for it.
 PublicKey unknown_key(const VolumeId& volume, Party server);
 
-/// Returns when all servers of the vault have joined, and know each other; the vault is locked, and
-/// has their keys then. It can be called again at any time. Errors: unreachable (not all have
-/// joined within the time that `patience` says), and those of `deliver`.
+/// Returns when all servers of the vault have joined and know each other, and the vault has their
+/// keys. The vault must be locked. May be called again at any time. Errors: unreachable (not all
+/// have joined within the time that `patience` allows), and those of `deliver`.
 Status gather_servers(Vault& vault, const VaultKeys& keys, const Patience& patience,
                       const Deliver& deliver);
 

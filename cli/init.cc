@@ -2,7 +2,8 @@
 //
 // Remote servers must know the new client's key before they make a volume for it, and the key
 // exists only once the vault does. So a vault may be unfinished ("ready": false) for a while: init
-// shows the key and tries until all servers admit it; run again, it goes on with the same vault.
+// shows the key, and tries until all servers admit it. If it is run again, it continues with the
+// same vault.
 #include "cli/init.h"
 
 #include <algorithm>
@@ -29,7 +30,8 @@
 namespace s3oram {
 namespace {
 
-/// Its table of buckets takes a gigabyte of memory here and at every server.
+/// A tree of this height has a table of buckets that takes a gigabyte of memory, here and at every
+/// server.
 constexpr unsigned kMostFirstHeight = 24;
 
 namespace fs = std::filesystem;
@@ -48,7 +50,7 @@ Result<bool> parse_options(const Args& args, InitOptions& options) {
   return parsed;
 }
 
-/// How many servers a scheme has, of which any `threshold` may work together.
+/// How many servers a scheme can have if any `threshold` of them may work together.
 struct ServerRange {
   std::size_t least, most;
 };
@@ -64,7 +66,8 @@ ServerRange servers_of(SchemeKind kind, unsigned threshold) {
   return {2 * std::size_t{threshold} + 1, 127};
 }
 
-/// The scheme that is asked for, or the one for so many servers (0: not given).
+/// Returns the requested scheme; if none is requested, the usual one for this number of servers (0:
+/// not given).
 Result<SchemeKind> scheme_of(const InitOptions& options, std::size_t servers) {
   SchemeKind kind = servers == 1   ? SchemeKind::ring
                     : servers == 2 ? SchemeKind::mirror
@@ -73,14 +76,14 @@ Result<SchemeKind> scheme_of(const InitOptions& options, std::size_t servers) {
   return kind;
 }
 
-/// Options that only some schemes have.
+/// Checks options that only some schemes have.
 Status check_scheme_options(const InitOptions& options, SchemeKind kind) {
   const std::string_view scheme = name_of(kSchemes, kind);
   if (kind != SchemeKind::s3oram && !options.evictor.empty())
     return fail(Errc::usage, "--evictor {}: a {} has an evictor of its own", options.evictor,
                 scheme);
   if (kind != SchemeKind::ring && options.top_cache)
-    return fail(Errc::usage, "--top-cache: only a ring keeps a part of its tree here, and not {}",
+    return fail(Errc::usage, "--top-cache: only a ring keeps a part of its tree here, not {}",
                 scheme);
   if (kind == SchemeKind::ring && options.threshold != 1)
     return fail(Errc::usage, "--privacy-threshold {}: a ring has one server, which learns nothing",
@@ -134,7 +137,7 @@ Result<Choice> choose(const InitOptions& options, const Wishes& wishes) {
   S3O_ASSIGN(auto choice, choose_volume(wishes));
   choice.params.first_height =
       std::max(choice.params.first_height, static_cast<std::uint8_t>(options.first_height));
-  // The client may count on it, because it checks that in any case.
+  // The client can rely on this, because these schemes check the servers in any case.
   if (choice.params.evictor == Evictor::shuffle || choice.params.is_ring())
     choice.params.security = Security::malicious;
   if (!options.security.empty())
@@ -185,14 +188,16 @@ Result<VaultConfig> describe_volume(const InitOptions& options, const VolumePara
 
 namespace {
 
-/// Lines that were measured then may have chosen others than are chosen without.
+/// Returns whether `found`, the numbers of an unfinished vault, suit the options. They may differ
+/// from `now` if measured lines chose them.
 bool same_numbers(const InitOptions& options, const VolumeParams& found, const VolumeParams& now) {
   if (found == now || !options.measures()) return found == now;
   const auto choice = choose_as_in(options, found);
   return choice && choice->params == found;
 }
 
-/// Those who were invited tell their keys later.
+/// Returns whether both describe the same vault. Invited servers tell their keys only later, so
+/// their keys are not compared.
 bool same_request(const InitOptions& options, const VaultConfig& found, const VaultConfig& now) {
   const auto same_server = [&](const ServerAddress& one, const ServerAddress& other) {
     return options.invites() ? one.host_port == other.host_port : one == other;
@@ -213,7 +218,8 @@ Status check_room(const InitOptions& options, const VolumeParams& params) {
 
 namespace {
 
-// A vault being made, or an unfinished one found; removed again unless kept.
+// A vault being made, or an unfinished one that was found. It is removed again unless keep() is
+// called.
 class Unfinished {
  public:
   static Result<Unfinished> start(InitOptions& options, const VolumeParams& params) {
@@ -224,8 +230,7 @@ class Unfinished {
 
     std::error_code error;
     const bool existed = fs::exists(options.vault, error);
-    S3O_TRY(
-        VaultDraft::check(options.vault));  // these two: before anyone is asked for a passphrase
+    S3O_TRY(VaultDraft::check(options.vault));  // these two before the user is asked
     S3O_TRY(check_room(options, params));
     S3O_ASSIGN(auto credential, NewCredential::make(options.credential));
     auto vault = Vault::create(options.vault, config, credential.get(), random);
@@ -270,11 +275,11 @@ class Unfinished {
                                    Result<Vault>& found) {
     if (!found) return fail(found.error().code, "{}; it is not overwritten", found.error().message);
     if (found->config().ready)
-      return fail(Errc::exists, "{}: holds a vault already, and is not overwritten",
+      return fail(Errc::exists, "{} already holds a vault, and is not overwritten",
                   options.vault.string());
     if (!same_request(options, found->config(), config))
       return fail(Errc::exists,
-                  "{}: holds an unfinished vault with other servers or sizes: run init as before, "
+                  "{} holds an unfinished vault with other servers or sizes; run init as before, "
                   "or remove it",
                   options.vault.string());
     S3O_ASSIGN(auto opened, unlock_vault(options.credential, *found));
@@ -288,15 +293,16 @@ class Unfinished {
 Status create_volume(const InitOptions& options, Unfinished& making, const VaultKeys& keys,
                      Choice& choice) {
   if (options.invites()) {
-    making.keep();  // someone will use the invitations
+    making.keep();  // the invitations are about to be used
     S3O_TRY(gather_servers(making.vault, keys, options.patience, options.deliver));
   }
-  // Someone will admit this very key.
+  // Once the key is shown, servers will admit exactly this key.
   return make_at_servers(
       options, making.vault, keys, choice, [&] { making.keep(); }, "init");
 }
 
-/// What a local vault's disk has room for, beside the empty stores that are there.
+/// Returns a text about what a local vault's disk has room for, besides the empty stores that exist
+/// already.
 std::string room_on(std::uint64_t available, const VolumeParams& params, std::uint64_t expect) {
   const unsigned stores = params.scheme.servers;
   const std::uint64_t taken = stores * store_bytes(params, params.first_height);
@@ -337,11 +343,12 @@ Status make_at_servers(const InitOptions& options, Vault& vault, const VaultKeys
 }
 
 std::string notes_on(const Choice& choice) {
-  return choice.why + (choice.params.kind() == SchemeKind::s3oram &&
-                               choice.params.security == Security::honest_but_curious
-                           ? "Its servers are taken for honest-but-curious: one that lies in an "
-                             "eviction can spoil blocks unnoticed.\n"
-                           : "");
+  return choice.why +
+         (choice.params.kind() == SchemeKind::s3oram &&
+                  choice.params.security == Security::honest_but_curious
+              ? "Its servers are assumed to be honest-but-curious: one that lies in an "
+                "eviction can spoil blocks unnoticed.\n"
+              : "");
 }
 
 void add_place_options(CLI::App& app, InitOptions& options) {
@@ -404,14 +411,14 @@ void add_number_options(CLI::App& app, InitOptions& options) {
       ->check(CLI::Range(1U, kMostBucketSize));
   app.add_flag("--allow-overflow", options.allow_overflow,
                "Accept a smaller Z, whose overflows servers can see")
-      ->group("");  // seldom used: so that --help fits a terminal
+      ->group("");  // seldom used, so --help leaves it out to fit a terminal
   app.add_option("--top-cache", options.top_cache,
                  "Part of a ring's tree kept here; default: automatic")
       ->transform(size_from(1))
       ->type_name("SIZE");
   app.add_option("--first-height", options.first_height,
                  "Levels of the new tree; it grows by itself")
-      ->group("")  // seldom used: so that --help fits a terminal
+      ->group("")  // seldom used, so --help leaves it out to fit a terminal
       ->capture_default_str()
       ->type_name("H")
       ->check(CLI::Range(1U, kMostFirstHeight));
@@ -429,7 +436,7 @@ Status make_vault(InitOptions& options) {
   S3O_TRY(VaultPlace::check_new(options.vault));
   S3O_ASSIGN(auto making, Unfinished::start(options, choice.params));
   if (Status locked = making.vault.lock(); !locked) {
-    making.keep();  // a later init goes on with it
+    making.keep();  // a later init continues with it
     return locked;
   }
   S3O_ASSIGN(auto keys, making.vault.unlock(making.credential.get()));

@@ -1,4 +1,5 @@
-// s3oramfs invite: makes a vault whose servers are run by others, each of whom pastes one string.
+// s3oramfs invite: makes a vault whose servers are run by other people, each of whom pastes one
+// string.
 #include <algorithm>
 #include <iostream>
 
@@ -20,7 +21,7 @@ Status show(const std::vector<Invitation>& invitations, bool qr) {
     S3O_ASSIGN(const auto code, qr_code(text, QrKind::terminal));
     std::cout << code;
   }
-  std::cout << "Send each string to its provider only, over a channel that nobody else reads.\n"
+  std::cout << "Send each string only to its provider, over a channel that no one else can read.\n"
             << std::flush;
   return {};
 }

@@ -1,4 +1,4 @@
-// s3oramfs lock and unlock: a mounted vault forgets its keys, and gets them back.
+// s3oramfs lock and unlock: make a mounted vault forget its keys, and give them back.
 #include <sodium.h>
 
 #include <chrono>
@@ -19,11 +19,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kChange = 20s;  // for the daemon to begin again
+constexpr auto kChange = 20s;  // time for the daemon to restart
 constexpr auto kAskAgain = 20ms;
 
-/// Waits until the daemon says that the mount is locked, or that it is not. It answers nobody while
-/// it changes.
+/// Waits until the daemon says that the mount is locked or, if `locked` is false, that it is not.
+/// The daemon does not answer while it changes.
 Status await_state(const Vault& vault, bool locked) {
   const auto limit = std::chrono::steady_clock::now() + kChange;
   for (;;) {

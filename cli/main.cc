@@ -1,5 +1,5 @@
-// s3oramfs: makes, mounts, unmounts, shows and checks vaults. By other names it is what mount(8)
-// and umount(8) run.
+// s3oramfs: makes, mounts, unmounts, shows and checks vaults. Under other names it is the helper
+// that mount(8) and umount(8) run.
 #include <spdlog/spdlog.h>
 
 #include <exception>
@@ -48,7 +48,7 @@ constexpr Command kCommands[] = {
     {"passwd", "VAULT", "change the passphrase or key file", run_passwd},
     {"rekey", "VAULT", "change the key that servers know a vault by", run_rekey},
     {"server", "list VAULT", "list the servers with their addresses and keys", run_server},
-    {"server", "replace VAULT N", "replace a server by another machine", run_server},
+    {"server", "replace VAULT N", "replace a server with another machine", run_server},
     {"security", "VAULT [KIND]", "show or change how far servers are trusted", run_security},
     {"version", "", "show the version", run_version},
 };
@@ -72,7 +72,8 @@ Status run(Args args) {
     return word == "--help" || word == "-h" || word == "help";
   };
   if (is_help(name)) {
-    if (args.size() > 1) return fail(Errc::usage, "help: of one command (see: s3oramfs --help)");
+    if (args.size() > 1)
+      return fail(Errc::usage, "help takes only one command (see: s3oramfs --help)");
     if (args.empty() || is_help(args.front())) {
       print_help();
       return {};
@@ -89,7 +90,7 @@ Status run(Args args) {
               meant.empty() ? "" : "; did you mean " + meant + "?");
 }
 
-// As mount.s3oramfs or umount.fuse.s3oramfs: the outcome in mount(8)'s codes.
+// Runs as mount.s3oramfs or umount.fuse.s3oramfs. Returns an exit code of mount(8)'s.
 int help_mount(HelperRole role, const Args& args) {
   Result<int> code = 0;
   if (role == HelperRole::mount) {
@@ -111,7 +112,7 @@ int main(int argc, char** argv) {
   s3oram::open_standard_streams();
   s3oram::forbid_core_dumps();
   s3oram::settle_limits();
-  spdlog::set_level(spdlog::level::off);  // what a user must know comes back as an error
+  spdlog::set_level(spdlog::level::off);  // what a user must know is returned as an error
   try {
     const s3oram::Args args(argv + std::min(argc, 1), argv + argc);
     const auto role = s3oram::helper_role(argc > 0 ? argv[0] : "");
@@ -121,7 +122,7 @@ int main(int argc, char** argv) {
     if (status) return 0;
     std::cerr << "s3oramfs: " << s3oram::printable_lines(status.error().message) << "\n";
     return static_cast<int>(status.error().code);
-  } catch (const std::exception& error) {  // bad_alloc and its like
+  } catch (const std::exception& error) {  // such as bad_alloc
     std::cerr << "s3oramfs: " << s3oram::reason_of(error) << "\n";
     return static_cast<int>(s3oram::Errc::failed);
   }

@@ -1,5 +1,6 @@
-// s3oramfs migrate: moves a vault to other servers, or another scheme. This command makes the new
-// volume; the daemon of the mounted vault moves the blocks, and goes on if the command is ended.
+// s3oramfs migrate: moves a vault to other servers, or to another scheme. This command makes the
+// new volume. The daemon of the mounted vault moves the blocks, and carries on even if this command
+// is killed.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ namespace {
 constexpr std::chrono::milliseconds kWatchEvery{500};
 
 struct MigrateOptions {
-  InitOptions init;  // of the new volume
+  InitOptions init;  // options of the new volume
   std::string vault;
   std::optional<std::uint64_t> rate;
   bool no_wait = false;
@@ -47,7 +48,8 @@ Result<bool> parse_options(const Args& args, MigrateOptions& options) {
   return parse(app, args);
 }
 
-/// A server has one store, which holds one volume.
+/// Checks that the new servers are not the current ones, because a server has one store, which
+/// holds one volume.
 Status check_other_servers(const VaultConfig& now, const VaultConfig& next) {
   if (now.local || next.local) return {};
   for (const ServerAddress& server : next.servers)
@@ -55,17 +57,17 @@ Status check_other_servers(const VaultConfig& now, const VaultConfig& next) {
           return other.key == server.key || other.host_port == server.host_port;
         }))
       return fail(Errc::usage,
-                  "{}: is a server of the vault already, and a server holds one volume: start "
+                  "{} is already a server of the vault, and a server holds one volume: start "
                   "another s3oramfs-serverd there, with a store and a port of its own",
                   server.host_port);
   return {};
 }
 
-/// Makes the new volume, or finds the one that an earlier call has made.
+/// Makes the new volume, or continues with the one that an earlier call has begun.
 Status make_next(Vault& vault, MigrateOptions& options) {
   InitOptions& init = options.init;
   init.vault = vault.directory();
-  // Places of files are counted in blocks of this size.
+  // Files are stored in blocks of this size.
   init.block_size = vault.config().params.block_size;
   S3O_ASSIGN(auto choice, choose_numbers(init));
   SystemRandom random;
@@ -93,7 +95,7 @@ std::string progress_of(const nlohmann::json& migration) {
       hindrance.empty() ? "" : "; they do not move: " + hindrance);
 }
 
-/// Returns why a migration does not end although every block has moved; empty if it does not fail.
+/// Returns why a migration does not end although every block has moved; empty if no end has failed.
 /// Errors: failed (this mount does not try again).
 Result<std::string> end_failure(const nlohmann::json& migration) {
   if (migration.is_null()) return std::string();
@@ -103,33 +105,33 @@ Result<std::string> end_failure(const nlohmann::json& migration) {
   return failure;
 }
 
-/// What the daemon says of a migration. Errors: not_mounted, failed (it is locked).
+/// Returns what the daemon says about a migration. Errors: not_mounted, failed (the mount is
+/// locked).
 Result<nlohmann::json> ask_for_migration(const Vault& vault) {
   S3O_ASSIGN(const auto status, ask_daemon(vault, "status", kStatusPatience));
   if (const auto found = status.find("migration"); found != status.end()) return *found;
-  return fail(
-      Errc::failed,
-      "{0}: is locked (s3oramfs unlock {1}), or its daemon is of an older version (mount it "
-      "again)",
-      vault.directory().string(), shell_word(vault.directory()));
+  return fail(Errc::failed,
+              "{0} is locked (s3oramfs unlock {1}), or its daemon is of an older version (mount it "
+              "again)",
+              vault.directory().string(), shell_word(vault.directory()));
 }
 
-/// Waits until the vault has moved away from this volume, which vault.json alone decides.
+/// Waits until the vault has moved away from this volume. Only vault.json decides that.
 Status await_end(const Vault& vault, const VolumeId& former) {
   const std::string directory = vault.directory().string();
   const auto has_moved = [&]() -> Result<bool> {
     S3O_ASSIGN(const auto now, Vault::find(vault.directory()));
     return !now.config().source && now.config().volume != former;
   };
-  Progress progress("moving " + directory + " (^C leaves it going on in the mount)");
-  std::string told;  // why it did not end
+  Progress progress("moving " + directory + " (after ^C it continues in the mount)");
+  std::string told;  // the last reason that was shown
   for (;;) {
     const auto migration = ask_for_migration(vault);
     S3O_ASSIGN(const bool moved, has_moved());
     if (moved) return {};
     if (!migration && migration.error().code == Errc::not_mounted)
       return fail(Errc::not_mounted,
-                  "{}: unmounted before all blocks had moved: the next mount goes on", directory);
+                  "{}: unmounted before all blocks had moved: the next mount continues", directory);
     S3O_TRY(migration);
     S3O_ASSIGN(const auto failure, end_failure(*migration));
     if (!failure.empty() && std::exchange(told, failure) != failure)
@@ -149,14 +151,14 @@ void tell_the_end(const Vault& vault, const VaultConfig& former, bool is_local) 
   for (const ServerAddress& server : former.servers) servers.push_back(server.host_port);
   if (former.local)
     std::cout << fmt::format(
-        "The stores of the former servers are no longer used: rm -r {}/source\n",
+        "The stores of the previous servers are no longer used: rm -r {}/source\n",
         shell_word(vault.directory()));
   else
     std::cout << fmt::format(
         "No longer used: {}. Stop s3oramfs-serverd there, and delete its store (rm -r DIR).\n",
         fmt::join(servers, ", "));
   if (!is_local)
-    std::cout << "A recovery file from before does not name its servers. Write a new one: "
+    std::cout << "An older recovery file does not name the new servers. Write a new one: "
               << advice_on_recovery(vault);
 }
 
@@ -166,20 +168,21 @@ Status tell_daemon(const Vault& vault, const std::string& request) {
   const auto answer = ask_daemon(vault, request, progress);
   if (answer) return {};
   if (answer.error().code == Errc::bad_request)
-    return fail(Errc::unsupported, "{}: its daemon is of an older version: mount it again",
+    return fail(Errc::unsupported, "{}: its daemon is of an older version; mount it again",
                 vault.directory().string());
   return fail(answer.error());
 }
 
-/// Nothing begins that would have to wait for a mount: between the making of the new volume and the
-/// first block that moves there, the present one is asked to commit, and the new one to open.
+/// Refuses to begin before the vault is mounted: once the new volume is made, only the daemon can
+/// continue, because it commits the current volume and opens the new one.
 Status require_mounted(const Vault& vault) {
   const auto migration = ask_for_migration(vault);
   if (migration) return {};
   if (migration.error().code != Errc::not_mounted) return fail(migration.error());
-  return fail(Errc::not_mounted,
-              "{}: is not mounted: its blocks move while it is. First: s3oramfs mount {} DIRECTORY",
-              vault.directory().string(), shell_word(vault.directory()));
+  return fail(
+      Errc::not_mounted,
+      "{}: not mounted, and blocks move only while it is. First: s3oramfs mount {} DIRECTORY",
+      vault.directory().string(), shell_word(vault.directory()));
 }
 
 Status check_request(const Vault& vault, const MigrateOptions& options) {
@@ -187,14 +190,14 @@ Status check_request(const Vault& vault, const MigrateOptions& options) {
   const bool moving = vault.config().source != nullptr;
   if (!moving && !options.names_servers())
     return fail(Errc::usage,
-                "{}: no migration is under way: give --server for each new server, or --local "
+                "{}: no migration is under way; give --server for each new server, or --local "
                 "(see: s3oramfs migrate --help)",
                 vault.directory().string());
   if (moving && options.names_servers())
-    return fail(Errc::usage,
-                "{}: a migration is under way: wait for its end (s3oramfs migrate {}) before the "
-                "next one",
-                vault.directory().string(), shell_word(vault.directory()));
+    return fail(
+        Errc::usage,
+        "{}: a migration is under way; wait for its end (s3oramfs migrate {}) before the next one",
+        vault.directory().string(), shell_word(vault.directory()));
   return require_mounted(vault);
 }
 
@@ -204,8 +207,8 @@ Status begin(Vault& vault, MigrateOptions& options) {
   S3O_TRY(tell_daemon(vault, fmt::format("migrate {}", options.rate.value_or(0))));
   std::cout << "Blocks move while the vault is mounted.";
   if (!vault.config().local && !options.init.local)
-    std::cout << " A recovery file from before gives back the files as they are now; for later "
-                 "ones, write a new one now, and another one when all have moved: "
+    std::cout << " An older recovery file restores the files as they are now; for later changes, "
+                 "write a new one now, and another when all blocks have moved: "
               << advice_on_recovery(vault);
   else
     std::cout << "\n";

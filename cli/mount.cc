@@ -1,6 +1,7 @@
-// s3oramfs mount, and mount(8) by way of mount.s3oramfs: both hand over to the file system daemon,
+// s3oramfs mount, and mount(8) through mount.s3oramfs. Both hand over to the file system daemon,
 // which returns when the vault is mounted, and knows all options (fused/options/options.h). Only
-// the first knows names of mounts, and variables: a line of fstab says all by itself.
+// `s3oramfs mount` knows names of mounts and variables, because a line of fstab should say
+// everything by itself.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -18,8 +18,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kLongestAnswer = 1 << 20, kShown = 200;
-constexpr std::chrono::milliseconds kLook{100};      // whether the daemon is stopped
-constexpr std::chrono::milliseconds kStopped{1500};  // for so long before it is said
+constexpr std::chrono::milliseconds kLook{100};      // pause between checks of the daemon's process
+constexpr std::chrono::milliseconds kStopped{1500};  // stopped for this long: report it
 
 /// Returns the code for an errno: not_mounted if no daemon listens, or if it ended before it read
 /// the question.
@@ -39,7 +39,7 @@ tl::unexpected<Error> Question::failure(Errc code) const {
 }
 
 tl::unexpected<Error> Question::silence() const {
-  return fail(Errc::unreachable, "{}: its daemon does not answer for {} s", vault_,
+  return fail(Errc::unreachable, "{}: its daemon has not answered for {} s", vault_,
               patience_.count());
 }
 
@@ -51,7 +51,7 @@ Result<Question> Question::ask(const Vault& vault, std::string question,
 }
 
 Status Question::send(const Vault& vault) {
-  // A socket's address is short and a vault's path may be long: go by the directory's descriptor.
+  // A socket's address is short and a vault's path may be long, so use the directory's descriptor.
   const Descriptor directory(
       ::open(vault.run_directory().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (directory.get() < 0) return failure(Errc::not_mounted);
@@ -78,11 +78,11 @@ Status Question::send(const Vault& vault) {
   return {};
 }
 
-// A daemon that is stopped for a moment, as at a terminal, is none that hangs.
+// A daemon that is stopped only for a moment, as at a terminal, does not count as hanging.
 Status Question::await_word(const std::function<void()>& meanwhile) const {
   using SteadyClock = std::chrono::steady_clock;
   const auto begun = SteadyClock::now();
-  auto ran = begun;  // the last time that it was not stopped
+  auto ran = begun;  // the last time that the daemon was not stopped
   pollfd readable{socket_.get(), POLLIN, 0};
   while (::poll(&readable, 1, static_cast<int>(kLook.count())) <= 0) {
     meanwhile();
@@ -90,15 +90,15 @@ Status Question::await_word(const std::function<void()>& meanwhile) const {
     if (process_ < 0 || !is_stopped(process_)) ran = now;
     if (now - ran >= kStopped)
       return fail(Errc::unreachable,
-                  "{}: its daemon does not answer: process {} is stopped; kill -CONT {} lets it go "
-                  "on",
+                  "{}: its daemon does not answer: process {} is stopped; kill -CONT {} resumes "
+                  "it",
                   vault_, process_, process_);
     if (patience_.count() > 0 && now - begun >= patience_) return silence();
   }
   return {};
 }
 
-/// The part of an answer that has come, if the daemon is gone.
+/// Returns a line, or the part of it that has come if the daemon is gone.
 Result<std::string> Question::receive_line() {
   char buffer[4096];
   const auto since = std::chrono::steady_clock::now();
@@ -107,7 +107,7 @@ Result<std::string> Question::receive_line() {
     const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, 0);
     if (got < 0 && errno == EINTR) continue;
     const bool late = patience_.count() > 0 && std::chrono::steady_clock::now() - since > patience_;
-    if (late) return silence();  // one that sends a byte now and then is late, too
+    if (late) return silence();  // a daemon that sends a byte now and then is late, too
     if (got < 0) return failure(code_of_connection(errno));
     if (got == 0) break;
     received_.append(buffer, static_cast<std::size_t>(got));
@@ -141,7 +141,7 @@ bool Question::is_answered(std::chrono::milliseconds wait) const {
   return !received_.empty() || ::poll(&readable, 1, static_cast<int>(wait.count())) > 0;
 }
 
-// No thread of its own: none may be had.
+// Polls on the caller's thread, because starting another may fail.
 Status Question::await(Progress& progress) const {
   if (!received_.empty()) return {};
   return await_word([&] { progress.update(); });

@@ -1,5 +1,5 @@
-// Questions to the daemon of a mounted vault over VAULT/run/control.sock: one line there, and one,
-// or two, back (fused/daemon/control_socket.h).
+// Questions to the daemon of a mounted vault, over VAULT/run/control.sock: one line there, and one
+// or two lines back (fused/daemon/control_socket.h).
 #pragma once
 
 #include <chrono>
@@ -13,25 +13,25 @@
 
 namespace s3oram {
 
-/// Longer than a daemon asks its servers before it answers "status".
+/// Longer than a daemon waits for its servers before it answers "status".
 constexpr std::chrono::seconds kStatusPatience{15};
 
-/// A question that has been asked.
+/// A question that has been sent.
 class Question {
  public:
-  /// Errors: not_mounted (no daemon listens), failed.
+  /// Sends the question. Errors: not_mounted (no daemon listens), failed.
   static Result<Question> ask(const Vault& vault, std::string question,
                               std::chrono::seconds patience);
-  /// The next answer, an object. Errors: unreachable (none comes within `patience`, if that is not
-  /// zero; or the daemon's process is stopped, which is said at once), not_mounted (the daemon has
-  /// gone before it read the question), failed (it has gone since), and what the daemon itself
-  /// answers.
+  /// Returns the next answer, an object. Errors: unreachable (none comes within `patience`, unless
+  /// that is zero; or the daemon's process is stopped, which is reported without waiting that
+  /// long), not_mounted (the daemon ended before it read the question), failed (it ended later),
+  /// and errors that the daemon itself returns.
   Result<nlohmann::json> answer();
-  /// Whether answer() need not wait; waits for that for at most so long.
+  /// Waits at most `wait` until answer() need not wait. Returns false if it still would.
   bool is_answered(std::chrono::milliseconds wait) const;
-  /// Waits until answer() need not wait; `progress` goes on meanwhile. Errors: unreachable.
+  /// Waits until answer() need not wait. Updates `progress` meanwhile. Errors: unreachable.
   Status await(Progress& progress) const;
-  /// Waits until the daemon's process is gone, for at most so long.
+  /// Waits until the daemon's process is gone, for at most `most`.
   void await_exit(std::chrono::milliseconds most) const;
 
  private:
@@ -40,8 +40,8 @@ class Question {
   tl::unexpected<Error> silence() const;
   Status send(const Vault& vault);
   Result<std::string> receive_line();
-  /// Waits until there is something to receive, and calls `meanwhile` again and again until then.
-  /// Errors: unreachable (as answer() says it).
+  /// Waits until there is something to receive, and calls `meanwhile` repeatedly until then.
+  /// Errors: unreachable (as in answer()).
   Status await_word(const std::function<void()>& meanwhile) const;
 
   std::string vault_, text_;
@@ -52,12 +52,12 @@ class Question {
   std::string received_;
 };
 
-/// Asks, and gives the answer.
+/// Sends the question, and returns the answer.
 Result<nlohmann::json> ask_daemon(const Vault& vault, const std::string& question,
                                   std::chrono::seconds patience = std::chrono::seconds(0));
 
-/// Asks a question that takes long: `progress` goes on meanwhile. A daemon that does not even
-/// answer a question about its state counts as unreachable.
+/// Does the same for a question that takes long, and updates `progress` meanwhile. A daemon that
+/// does not even answer a question about its state counts as unreachable.
 Result<nlohmann::json> ask_daemon(const Vault& vault, const std::string& question,
                                   Progress& progress,
                                   std::chrono::seconds patience = std::chrono::seconds(0));

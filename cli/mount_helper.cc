@@ -6,12 +6,12 @@ namespace s3oram {
 namespace {
 
 struct HelperArguments {
-  Args names;           // neither options nor their values
+  Args names;           // words that are neither options nor their values
   std::string flags;    // single letters
-  std::string options;  // of -o
+  std::string options;  // the lists after -o, joined
 };
 
-// Letters may stand together; the last of them may have a value.
+// Letters may be combined in one word, and the last of them may have a value.
 Result<HelperArguments> read(const Args& args, std::string_view known) {
   HelperArguments read;
   for (std::size_t i = 0; i < args.size(); ++i) {

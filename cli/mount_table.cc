@@ -23,20 +23,21 @@ Result<VaultMount> mount_of(const Vault& vault) {
   auto mount = vault_mounted_at(point->get<std::string>());
   if (!mount)
     return fail(Errc::vault_in_use,
-                "{}: its daemon, process {}, goes on, but there is no mount at {} here: after "
-                "'umount --lazy' it ends when no program uses its files any more; or it is mounted "
-                "in another mount namespace",
+                "{}: its daemon, process {}, is running, but nothing is mounted at {} here: either "
+                "the daemon ends once no program uses its files (after 'umount --lazy'), or the "
+                "vault is mounted in another mount namespace",
                 vault.directory().string(), pid->get<unsigned>(), point->get<std::string>());
   mount->vault = vault.directory();
   return *mount;
 }
 
-/// The kernel's list has the place where the vault was when it was mounted. If no daemon has it
-/// there, the daemon may have it elsewhere: it works in VAULT/run, wherever that is moved.
+/// Returns the mount with the current path of its vault. The kernel's list has the path that the
+/// vault had when it was mounted. If no daemon uses the vault there, the vault may have been moved:
+/// the daemon's working directory is VAULT/run, wherever that is.
 VaultMount with_present_vault(const VaultMount& mount) {
   const auto used = Vault::is_in_use(mount.vault);
   if (!used || *used) return mount;
-  std::error_code error;  // other users' processes may not be looked at
+  std::error_code error;  // ignored: other users' processes cannot be examined
   for (const auto& process : stdfs::directory_iterator("/proc", error)) {
     const stdfs::path folder = stdfs::read_symlink(process.path() / "cwd", error);
     if (folder.filename() != "run") continue;
@@ -47,24 +48,23 @@ VaultMount with_present_vault(const VaultMount& mount) {
   return mount;
 }
 
-/// Returns whether the vault at `path` is not the one that was mounted and has been moved from
-/// there.
+/// Returns whether the mounted vault has been moved away from `path`, and another vault is there.
 bool is_another_vault(const stdfs::path& path, const VaultMount& mount) {
   return mount.vault != path && Vault::find(path).has_value();
 }
 
-/// Returns an error text if `name` is not a vault but lies inside of a mount; otherwise an empty
-/// one.
+/// Returns an error text if `name` is not a vault but lies inside a mount; otherwise an empty one.
 std::string say_if_inside(const stdfs::path& name) {
   const auto path = as_mount_point(name);
   for (const VaultMount& mount : vault_mounts())
     if (is_inside(path, mount.point) && !Vault::find(name))
-      return fmt::format("{}: is inside of {}, where the vault {} is mounted: name one of these",
+      return fmt::format("{} is inside {}, where the vault {} is mounted; name one of these",
                          name.string(), mount.point.string(), mount.vault.string());
   return "";
 }
 
-/// Whether the mount is of the user whose directory `vault` is; if that is gone, nobody knows.
+/// Returns whether the mount belongs to the owner of the directory `vault`. If the directory is
+/// gone, this is not known, and it returns true.
 bool is_by_owner(const VaultMount& mount, const stdfs::path& vault) {
   struct stat status {};
   return ::stat(vault.c_str(), &status) != 0 || status.st_uid == mount.user;
@@ -100,7 +100,7 @@ Result<VaultMount> find_mount(const stdfs::path& name) {
   if (auto found = find(point)) return *found;
   std::error_code error;
   if (auto found = find(stdfs::canonical(point, error))) return *found;  // a link
-  if (const auto vault = Vault::find(name)) {                            // moved since
+  if (const auto vault = Vault::find(name)) {                            // moved since the mount
     auto found = mount_of(*vault);
     if (found || found.error().code == Errc::vault_in_use) return found;
   }

@@ -1,4 +1,4 @@
-// Finds the mount that somebody means.
+// Finds the mount that the user means.
 #pragma once
 
 #include <filesystem>
@@ -11,17 +11,18 @@
 
 namespace s3oram {
 
-/// The newest mount that `name`, a mount point or a vault, stands for, and where its vault is now:
-/// it may have been moved. Works for a mount point whose daemon is dead. Errors: not_mounted,
-/// vault_in_use (its daemon goes on, but the mount is not to be seen by this process).
+/// Returns the newest mount that `name`, a mount point or a vault, stands for, with the current
+/// path of its vault, which may have been moved. Also works for a mount point whose daemon is dead.
+/// Errors: not_mounted, vault_in_use (its daemon still runs, but this process cannot see the
+/// mount).
 Result<VaultMount> find_mount(const std::filesystem::path& name);
 
-/// The newest mount that `name` stands for by the kernel's list alone. A mount that names the vault
-/// counts only if it is of the user whose directory that is: anyone may mount something that says
-/// that it is this vault.
+/// Returns the newest mount that `name` stands for, only by the kernel's list. A mount that names
+/// the vault counts only if it belongs to the owner of the vault's directory, because anyone may
+/// mount something that claims to be this vault.
 std::optional<VaultMount> listed_mount(const std::filesystem::path& name);
 
-/// The vault that `name` is, or that is mounted there. Errors: those of Vault::find.
+/// Returns the vault that `name` is, or that is mounted there. Errors: those of Vault::find().
 Result<Vault> find_vault(const std::filesystem::path& name);
 
 }  // namespace s3oram

@@ -1,5 +1,5 @@
-// Puts the options of a mount together. The daemon gets plain ones: when it executes itself again,
-// as for a lock, neither files nor the environment may have another say than at first.
+// Puts the options of a mount together. The daemon gets plain options, so that neither files nor
+// the environment can change them when it executes itself again, as for a lock.
 #include "cli/mount_words.h"
 
 #include <fmt/ranges.h>
@@ -25,7 +25,7 @@ constexpr std::array kOptionVariables = {
     Variable{"S3ORAMFS_KEYFILE", "--keyfile"}, Variable{"S3ORAMFS_LOG_LEVEL", "--log-level"},
     Variable{"S3ORAMFS_MOUNT_OPTIONS", "-o"}};
 
-/// Whether one of these words, or of the lists behind -o, says what opens the vault.
+/// Returns whether one of these words, or an entry of a list after -o, says what opens the vault.
 bool say_credential(const Args& words) {
   return std::ranges::any_of(words, [](const std::string& word) {
     return std::ranges::any_of(
@@ -36,7 +36,7 @@ bool say_credential(const Args& words) {
   });
 }
 
-/// What the environment adds, checked.
+/// Returns the words that the environment adds, checked.
 Result<Args> words_of_environment() {
   Args words;
   for (const Variable& variable : kOptionVariables) {
@@ -58,7 +58,7 @@ Result<Args> words_of_environment() {
 std::string known_names() {
   const auto names = mount_names();
   return names.empty()
-             ? fmt::format("a file NAME in {} would make a name of it (see: man s3oramfs)",
+             ? fmt::format("to define a name, write a file NAME in {} (see: man s3oramfs)",
                            settings_folder().string())
              : fmt::format("the names in {} are: {}", settings_folder().string(),
                            fmt::join(names, ", "));
@@ -66,7 +66,7 @@ std::string known_names() {
 
 tl::unexpected<Error> unknown(const std::string& name) {
   const std::string meant = nearest_word(name, mount_names());
-  return fail(Errc::not_a_vault, "{}: there is neither such a vault nor such a name{}; {}", name,
+  return fail(Errc::not_a_vault, "{}: there is no such vault, and no such name{}; {}", name,
               meant.empty() ? "" : fmt::format(" (did you mean {}?)", meant), known_names());
 }
 
@@ -96,7 +96,7 @@ Result<Args> mount_words(const Args& args) {
     return fail(Errc::usage, "{}: say where to mount it: {}", vault,
                 named ? fmt::format("add directory = \"PATH\" to {}", named->file.string())
                       : "s3oramfs mount VAULT DIRECTORY");
-  // There is only one credential: a later word that gives one replaces all earlier ones.
+  // There is only one credential, so a later word that gives one replaces all earlier ones.
   const auto add = [&](const Args& more) {
     if (say_credential(more))
       std::erase_if(words, [](const std::string& word) { return say_credential({word}); });

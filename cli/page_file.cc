@@ -1,4 +1,4 @@
-// Pages and pictures share their checks; only a page is text as it is.
+// Checks and writes pages. Pages share the checks of pictures, but are written as plain text.
 #include "cli/page_file.h"
 
 #include <filesystem>

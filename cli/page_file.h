@@ -1,4 +1,4 @@
-// A page that a command writes, or the picture in it: the name's suffix says which.
+// A page that a command writes, or only the picture in it; the file's suffix says which.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@ namespace s3oram {
 
 class PageFile {
  public:
-  /// `file` ends in .html, .svg or .png, and can be written: to be asked before what it shows is
-  /// measured. A relative name means the directory that is the working directory now. Errors: as
+  /// Checks that `file` ends in .html, .svg or .png, and can be written. Call it before measuring
+  /// what the page shows. A relative name refers to the current working directory. Errors: those of
   /// check_picture().
   static Result<PageFile> check(const std::string& file);
 

@@ -15,7 +15,7 @@ namespace {
 struct PasswdOptions {
   std::string vault;
   bool add = false, list = false;
-  unsigned remove = 0;  // a slot; 0: none
+  unsigned remove = 0;  // number of a slot; 0 if none
   CredentialOptions known, fresh;
 };
 
@@ -62,8 +62,8 @@ Status list(const Vault& vault) {
 
 Status remove(Vault& vault, unsigned slot, const Credential& remaining) {
   S3O_TRY(vault.remove_slot(slot, remaining));
-  std::cout << fmt::format("Slot {} is removed. Copies of {} from before still open as they did.\n",
-                           slot, (vault.directory() / "vault.key").string());
+  std::cout << fmt::format("Slot {} is removed. Older copies of {} still open as before.\n", slot,
+                           (vault.directory() / "vault.key").string());
   return {};
 }
 
@@ -73,17 +73,16 @@ Status set(Vault& vault, PasswdOptions& options, const Credential& known) {
   auto slot = options.add ? vault.add_credential(known, fresh.get(), random)
                           : vault.change_credential(known, fresh.get(), random);
   if (!slot) {
-    // After an error of the disk it may be what opens the vault from now on.
+    // After an error of the disk, the new credential may be the one that opens the vault from now
+    // on.
     if (!vault.unlock(fresh.get())) S3O_TRY(fresh.undo());
     return fail(std::move(slot).error());
   }
   if (options.add)
-    std::cout << fmt::format("Slot {} opens {} too from now on.\n", *slot,
-                             vault.directory().string());
+    std::cout << fmt::format("Slot {} now also opens {}.\n", *slot, vault.directory().string());
   else
-    std::cout << fmt::format(
-        "Slot {} is changed. Copies of {} from before still open as they did.\n", *slot,
-        (vault.directory() / "vault.key").string());
+    std::cout << fmt::format("Slot {} is changed. Older copies of {} still open as before.\n",
+                             *slot, (vault.directory() / "vault.key").string());
   return {};
 }
 
@@ -101,7 +100,7 @@ Status run_passwd(const Args& args) {
   S3O_TRY(become_owner(options.vault, read_secrets));
   S3O_ASSIGN(auto vault, find_vault(options.vault));
   if (options.list) return list(vault);
-  // Also before anyone is asked for a new one.
+  // This comes before the user is asked for a new credential.
   S3O_ASSIGN(const auto opened, unlock_vault(options.known, vault));
   if (options.remove > 0) return remove(vault, options.remove, opened.credential);
   return set(vault, options, opened.credential);

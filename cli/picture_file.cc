@@ -1,5 +1,5 @@
-// A picture that a command writes. Our own pictures are SVG; rsvg-convert, of Debian's
-// librsvg2-bin, draws them as PNG.
+// Writes pictures of commands. They are SVG; rsvg-convert, in Debian's librsvg2-bin, draws them as
+// PNG.
 #include "cli/picture_file.h"
 
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ Status check_converter(const std::string& file, const std::string& option) {
   const auto end = run_program({kConverter, "--version"}, STDOUT_FILENO, 256);
   if (end && end->succeeded()) return {};
   return fail(Errc::unsupported,
-              "{} {}: {} draws a PNG, and cannot be run: install librsvg2-bin, or give a name "
+              "{} {}: {}, which draws PNGs, cannot be run; install librsvg2-bin, or give a name "
               "that ends in .svg",
               option, file, kConverter);
 }

@@ -1,4 +1,5 @@
-// How far something long has come, as a bar on one line of a terminal; nothing elsewhere.
+// Shows the progress of a long task as a bar on one line of a terminal. Shows nothing if stderr is
+// not a terminal.
 #pragma once
 
 #include <chrono>
@@ -9,12 +10,12 @@ namespace s3oram {
 class ProgressBar {
  public:
   ProgressBar();
-  /// Leaves an empty line.
+  /// Clears the line.
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// `done` from 0 to 1. Call it often: it writes only now and then.
+  /// Shows the part `done`, from 0 to 1. Call it often; it writes only now and then.
   void show(double done, const std::string& doing);
 
  private:
@@ -23,7 +24,7 @@ class ProgressBar {
   std::chrono::steady_clock::time_point next_{};
 };
 
-/// "[#####     ]  50 % doing", at most `width` columns.
+/// Returns "[#####     ]  50 % doing", at most `width` columns wide.
 std::string bar_text(double done, const std::string& doing, unsigned width);
 
 }  // namespace s3oram

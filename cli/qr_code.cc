@@ -1,5 +1,5 @@
-// Runs qrencode to draw. The text reaches it through a file in memory, because any user of the
-// machine can see a command line.
+// Runs qrencode to draw the code. The text reaches it through a file in memory, because any user of
+// the machine can see a command line.
 #include "cli/qr_code.h"
 
 #include <sys/mman.h>
@@ -22,7 +22,7 @@ constexpr std::size_t kLargestCode = 4 << 20;
 Status check_qr(const std::string& option) {
   const auto end = run_program({kQrProgram, "--version"}, STDOUT_FILENO, 256);
   if (end && end->succeeded()) return {};
-  return fail(Errc::unsupported, "{}: {} cannot be run: install the package qrencode", option,
+  return fail(Errc::unsupported, "{}: {} cannot be run; install the package qrencode", option,
               kQrProgram);
 }
 
@@ -38,7 +38,7 @@ Result<std::string> qr_code(const std::string& text, QrKind kind) {
   if (!end.succeeded()) return fail(Errc::failed, "{} has failed", kQrProgram);
   std::string code(end.said.begin(), end.said.end());
   if (const auto image = code.find("<svg"); kind == QrKind::svg && image != std::string::npos)
-    code.erase(0, image);  // the declarations before it belong to a file of its own
+    code.erase(0, image);  // drops the XML declarations before the image
   return code;
 }
 

@@ -13,11 +13,9 @@ namespace {
 
 const std::vector<std::string> kAfter{
     "Each access reads one path from the root to a leaf (of a ring, below what its client keeps, "
-    "and one point of each bucket). Which one is chosen uniformly at random, "
-    "whatever block is meant: \"Are all paths as likely?\" is the probability of counts at least "
-    "as "
-    "uneven as these if that is so (the chi-square test; of the accesses since the tree last "
-    "grew). "
+    "and one point of each bucket). The path is chosen uniformly at random, whichever block is "
+    "wanted: \"Are all paths as likely?\" is the probability of counts at least as uneven as these "
+    "if that is so (the chi-square test; of the accesses since the tree last grew). "
     "Only a value near 0 speaks against it. Evictions write paths in a fixed order.",
     "When accesses happen, and how many, does show: docs/leakage.md says to whom, and what else."};
 
@@ -36,7 +34,7 @@ Status plot(const std::string& file, const std::string& output) {
   S3O_ASSIGN(const auto page, PageFile::check(output));
   S3O_ASSIGN(auto record, read_record(file));
   if (record.requests.empty())
-    return fail(Errc::usage, "{}: nothing is recorded in it yet: use the vault, and try again",
+    return fail(Errc::usage, "{}: nothing is recorded in it yet; use the vault, and try again",
                 file);
   std::vector<std::string> before{
       "Everything that the server read and wrote while this was recorded."};

@@ -1,4 +1,4 @@
-// The lines of a record; those of one request become one RecordedRequest.
+// Reads the lines of a record. The lines of one request become one RecordedRequest.
 #include "cli/record_file.h"
 
 #include <algorithm>
@@ -60,7 +60,8 @@ bool take_line(std::string_view text, Line& line) {
          take_number(fields[6], line.slots);
 }
 
-/// Left to right as the tree is drawn: the first edge from the root is the lowest bit.
+/// Returns the bucket's position in its level, from left to right as the tree is drawn. The first
+/// edge from the root is the lowest bit.
 double place_of(BucketIndex bucket, unsigned level) {
   double place = 0, half = 0.5;
   for (unsigned bit = 0; bit < level; ++bit, half /= 2) place += half * ((bucket >> bit) & 1);
@@ -84,7 +85,7 @@ Result<Record> parse_record(std::istream& in, const std::string& name) {
     return fail(Errc::usage, "{}: not a record of s3oramfs-serverd --record", name);
   Line before;
   for (std::uint64_t number = 2; std::getline(in, text); ++number) {
-    if (in.eof() && !text.empty() && text.front() != '#') break;  // cut short: the server is at it
+    if (in.eof() && !text.empty() && text.front() != '#') break;  // still being written
     if (text.empty() || text == kColumns) continue;
     if (text.front() == '#') {
       std::uint64_t lines = 0;
@@ -95,7 +96,7 @@ Result<Record> parse_record(std::istream& in, const std::string& name) {
     }
     Line line;
     if (!take_line(text, line))
-      return fail(Errc::usage, "{}: line {} is not one of a record", name, number);
+      return fail(Errc::usage, "{}: line {} is not a line of a record", name, number);
     const bool same = !record.requests.empty() && line.request == before.request &&
                       line.cause == before.cause && line.writes == before.writes;
     if (!same)

@@ -13,11 +13,11 @@ namespace s3oram {
 namespace {
 
 constexpr std::size_t kMostBins = 64;
-constexpr std::size_t kEnough = 64;  // accesses whose paths tell something
+constexpr std::size_t kEnough = 64;  // the number of accesses whose paths say something
 
 std::string percent(double part) { return fmt::format("{:.1f} %", part * 100); }
 
-/// "1, 512 and 233".
+/// Returns a list such as "1, 512 and 233".
 std::string listed(const std::vector<std::string>& words) {
   std::string out;
   for (std::size_t i = 0; i < words.size(); ++i)
@@ -32,7 +32,7 @@ std::string of_each(const std::vector<StretchFindings>& all, Text text) {
   return listed(words);
 }
 
-/// The least probability that two of them are of one source.
+/// Returns the least probability, over all pairs, that the two come from the same source.
 double least_same_p(const std::vector<StretchFindings>& all,
                     std::vector<std::uint64_t> StretchFindings::*bins) {
   double least = 1;
@@ -53,7 +53,8 @@ std::vector<double> accessed_places(const std::vector<RecordedRequest>& seen, un
     if (each.cause == RecordedRequest::Cause::access) accesses.push_back(&each);
   const auto deepest = std::ranges::max_element(accesses, {}, &RecordedRequest::level);
   level = deepest == accesses.end() ? 0 : (*deepest)->level;
-  // From behind, as long as accesses end there; if those are few, on a level above.
+  // From the end, take accesses as long as they reach this level; if these are few, take a level
+  // above.
   const std::size_t enough = std::min(kEnough, accesses.size() / 2);
   std::vector<double> places;
   for (;; --level) {

@@ -1,4 +1,4 @@
-// What a record shows, and what statistics find in it.
+// What a record shows, and what statistical tests find in it.
 #pragma once
 
 #include <cstdint>
@@ -9,48 +9,50 @@
 
 namespace s3oram {
 
-/// An access as a server without s3oram would see it: it knows the block and what is done to it.
+/// An access as a plain server would see it, which knows the block and the operation.
 struct AskedBlock {
-  double place = 0;  // of the block among all, from 0 to 1
+  double place = 0;  // position of the block among all blocks, from 0 to 1
   bool writes = false;
 };
 
-/// A stretch of a record: one workload of the demonstration, or the whole of somebody's record.
+/// A stretch of a record: one workload of the demonstration, or a whole record.
 struct RecordStretch {
   std::string title, about;
-  std::vector<AskedBlock> asked;  // of the demonstration
+  std::vector<AskedBlock> asked;  // only in the demonstration
   std::vector<RecordedRequest> seen;
-  double begin = 0, seconds = 0;  // s since 1970; how long it takes
+  double begin = 0, seconds = 0;  // when it begins (s since 1970), and its length in s
 };
 
 struct StretchFindings {
   std::size_t accesses = 0;
-  std::size_t places = 0, of = 0;  // paths that were read, and how many the tree has
-  double repeats = 0;              // accesses to the path of the access before: 0 to 1
-  double uniform_p = 1;            // of paths chosen uniformly
+  std::size_t places = 0, of = 0;  // paths that were read, and paths that the tree has
+  double repeats = 0;              // part of the accesses that repeat the previous path
+  double uniform_p = 1;            // the probability of such paths if they are chosen uniformly
   std::vector<std::uint64_t> bins;
-  std::size_t asked_places = 0;  // the same of the blocks that were asked for
+  std::size_t asked_places = 0;  // the same for the blocks that were requested
   double asked_repeats = 0;
-  double asked_writes = 0;  // part of the accesses
+  double asked_writes = 0;  // part of the accesses that write
   std::vector<std::uint64_t> asked_bins;
 };
 
-/// The paths that accesses read, from 0 to 1, since the tree has its last height; `level` becomes
-/// that height. A ring's server is asked for no bucket that was never written, so there it becomes
-/// the deepest level that the last accesses all reached, and the paths end there.
+/// Returns the paths, as positions from 0 to 1, that accesses have read since the tree got its last
+/// height. Sets `level` to that height. A ring's client requests no bucket that was never written,
+/// so for a ring `level` is the deepest level that the last accesses all reached, and the paths end
+/// there.
 std::vector<double> accessed_places(const std::vector<RecordedRequest>& seen, unsigned& level);
 
 StretchFindings find_in(const RecordStretch& stretch);
 
-/// "0.41", or "below 0.000001".
+/// Returns "0.41", or "below 0.000001".
 std::string probability_text(double p);
 
-/// A table for a person: its first row is the heading.
+/// A table for people. Its first row is the heading.
 using FindingsTable = std::vector<std::vector<std::string>>;
 
-/// What a plain server and what this one finds, of stretches of equally many accesses.
+/// Compares what a plain server finds with what this one finds, in stretches with the same number
+/// of accesses.
 FindingsTable compare(const std::vector<RecordStretch>& stretches);
-/// What one record holds.
+/// Describes one record.
 FindingsTable describe(const RecordStretch& stretch);
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// Panels of dots and bars, and a page around them.
+// Draws panels of dots and bars, and a page around them.
 #include "cli/record_picture.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ constexpr double kDot = 2.4;
 constexpr std::size_t kMostDots = 6000;
 constexpr std::string_view kReads = "#2a6f97", kWrites = "#e07a5f", kQuiet = "#777";
 
-/// A place of the picture, whose content is given from 0 to 1 in both directions.
+/// An area of the picture. Its content has coordinates from 0 to 1 in both directions.
 struct Panel {
   double x, y, width, height;
   std::pair<double, double> at(double across, double down) const {
@@ -28,7 +28,7 @@ struct Panel {
   }
 };
 
-/// Every n-th, where there are too many to draw.
+/// Keeps every n-th dot if there are too many to draw.
 std::vector<std::pair<double, double>> thinned(std::vector<std::pair<double, double>> all) {
   if (all.size() <= kMostDots) return all;
   std::vector<std::pair<double, double>> some;
@@ -50,7 +50,7 @@ void draw_asked(Svg& svg, const Panel& panel, const RecordStretch& stretch) {
 
 enum class Across { accesses, time };
 
-/// The paths that accesses read, and those that evictions write.
+/// Draws the paths that accesses read, and those that evictions write.
 void draw_seen(Svg& svg, const Panel& panel, const RecordStretch& stretch, Across across) {
   std::vector<std::pair<double, double>> reads, writes;
   std::size_t accesses = 0, before = 0;
@@ -69,7 +69,7 @@ void draw_seen(Svg& svg, const Panel& panel, const RecordStretch& stretch, Acros
   svg.dots(thinned(std::move(reads)), kDot, kReads);
 }
 
-/// How many accesses there are in each of so many parts of the time.
+/// Returns how many accesses there are in each of `parts` equal parts of the time.
 std::vector<double> rates(const RecordStretch& stretch, std::size_t parts) {
   std::vector<double> counts(parts);
   for (const RecordedRequest& each : stretch.seen) {
@@ -104,7 +104,7 @@ void draw_legend(Svg& svg, double y) {
   svg.text(x + 80, y, "writes");
 }
 
-/// Returns where it ends.
+/// Draws the table. Returns where it ends.
 double draw_table(Svg& svg, double y, const FindingsTable& table) {
   constexpr double kLine = 18;
   const double column = (kWidth - 2 * kMargin - 250) / 2;

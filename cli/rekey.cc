@@ -1,7 +1,8 @@
-// s3oramfs rekey: gives this client a new key towards its servers.
+// s3oramfs rekey: gives this client a new key for its servers.
 //
-// Servers know the new key only after somebody has told them. So it waits in the vault, beside the
-// one in use, until a session with all servers was opened by it: rekey can be run again and again.
+// Servers know the new key only after someone has told them. So it waits in the vault, beside the
+// key in use, until a session with all servers has been opened with it. Rekey can be run as often
+// as needed.
 #include <iostream>
 
 #include "cli/command.h"
@@ -32,7 +33,7 @@ Result<bool> parse_options(const Args& args, RekeyOptions& options) {
   return parse(app, args);
 }
 
-// Checks that all servers admit the key, by opening a session, because nothing else shows it.
+// Checks that all servers admit the key by opening a session, because nothing else shows that.
 Status try_key(Vault& vault, const VaultKeys& keys, const RekeyOptions& options,
                Progress& progress) {
   S3O_ASSIGN(const auto how, volume_options(vault, options.patience.timeout, progress));
@@ -41,12 +42,12 @@ Status try_key(Vault& vault, const VaultKeys& keys, const RekeyOptions& options,
 }
 
 Status wait_for_servers(Vault& vault, const VaultKeys& keys, const RekeyOptions& options) {
-  Progress progress("opening a session by the new key");
+  Progress progress("opening a session with the new key");
   Status opened =
       until_admitted(options.patience, [&] { return try_key(vault, keys, options, progress); });
   if (opened || opened.error().code != Errc::refused_key) return opened;
   return fail(Errc::refused_key,
-              "{}; the former key is still in use: once all servers admit the new one, run the "
+              "{}; the previous key is still in use: once all servers admit the new one, run the "
               "same rekey again",
               opened.error().message);
 }
@@ -61,7 +62,7 @@ Status run_rekey(const Args& args) {
   S3O_ASSIGN(auto vault, find_vault(options.vault));
   if (vault.config().source)
     return fail(Errc::usage,
-                "{}: blocks are moving from other servers, which would not know the new key: wait "
+                "{}: blocks are moving from other servers, which would not know the new key; wait "
                 "for the end (s3oramfs migrate {})",
                 vault.directory().string(), shell_word(vault.directory()));
   if (vault.config().local)

@@ -66,8 +66,7 @@ Result<std::string> RemoteHost::run(const std::string& purpose, const std::strin
   S3O_ASSIGN(const auto input, as_file(script));
   S3O_ASSIGN(const auto end, run_program(words("sh -s"), STDOUT_FILENO, kMostSaid, input.get()));
   if (!end.succeeded())
-    return fail(Errc::failed, "{} {}: failed; what was said about it stands above", purpose,
-                target_);
+    return fail(Errc::failed, "{} {}: failed; see the messages above", purpose, target_);
   return std::string(end.said.begin(), end.said.end());
 }
 
@@ -82,8 +81,7 @@ Status RemoteHost::send(const std::string& purpose, const std::string& command,
   if (input.get() < 0) return system_failure(errno, "{}", file);
   S3O_ASSIGN(const auto end, run_program(words(command), -1, 0, input.get()));
   if (!end.succeeded())
-    return fail(Errc::failed, "{} {}: failed; what was said about it stands above", purpose,
-                target_);
+    return fail(Errc::failed, "{} {}: failed; see the messages above", purpose, target_);
   return {};
 }
 

@@ -1,4 +1,4 @@
-// Other machines, as deploy works on them: by ssh, with what a script needs on its standard input.
+// The machines that deploy works on, over ssh. Scripts and files go to their standard input.
 #pragma once
 
 #include <string>
@@ -8,20 +8,20 @@
 
 namespace s3oram {
 
-/// USER@HOST, reached by a command such as "ssh -p 2222".
+/// A machine USER@HOST that is reached with a command such as "ssh -p 2222".
 class RemoteHost {
  public:
-  /// Errors: usage (not of that form; it may not begin with a dash, as ssh's options do).
+  /// Errors: usage (not of that form, or it begins with a dash as ssh's options do).
   static Result<RemoteHost> parse(const std::string& target, const std::string& ssh, bool dry_run);
 
   const std::string& target() const { return target_; }
-  /// Without the user.
+  /// Returns the host, without the user.
   const std::string& host() const { return host_; }
 
-  /// Runs the script there with sh, and returns what it prints. With `dry_run`, shows it instead,
-  /// and returns nothing. Errors: failed (naming `purpose` and the target).
+  /// Runs the script on the machine with sh, and returns what it prints. With `dry_run`, shows the
+  /// script instead, and returns an empty text. Errors: failed (names `purpose` and the target).
   Result<std::string> run(const std::string& purpose, const std::string& script) const;
-  /// Runs the command there with the file on its standard input; as run().
+  /// Does the same with a command that gets the file on its standard input.
   Status send(const std::string& purpose, const std::string& command,
               const std::string& file) const;
 

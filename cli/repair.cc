@@ -38,7 +38,7 @@ Status scrub_mounted(const Vault& vault, std::chrono::seconds timeout) {
   if (auto begun = ask_daemon(vault, "scrub", kStatusPatience); !begun)
     return begun.error().code == Errc::bad_request
                ? fail(Errc::unsupported,
-                      "{}: its daemon is of an older version: unmount it and mount it again",
+                      "{}: its daemon is of an older version; unmount it and mount it again",
                       vault.directory().string())
                : fail(std::move(begun).error());
   S3O_ASSIGN(const auto found, await_scrub(vault, timeout));

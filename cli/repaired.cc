@@ -1,4 +1,4 @@
-// Says what a repair or a scrub has found, and waits for that of a mounted vault.
+// Reports what a repair or a scrub has found, and waits for the scrub of a mounted vault.
 #include "cli/repaired.h"
 
 #include <fmt/ranges.h>
@@ -17,10 +17,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookAgain{200};
 
-/// What a server holds of a slot.
+/// Returns the word for what a server holds of a slot.
 std::string_view piece_of(const VolumeParams& params) { return params.is_ring() ? "row" : "share"; }
 
-/// "31 shares of server 2".
+/// Returns a text such as "31 shares of server 2".
 std::string shares_of(const VolumeParams& params, const RepairedVolume& repaired) {
   std::vector<std::string> all;
   for (const auto& [server, count] : repaired.healed)
@@ -29,20 +29,20 @@ std::string shares_of(const VolumeParams& params, const RepairedVolume& repaired
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
-/// What is lost, and what may help.
+/// Says what is lost, and what may help.
 Status report_lost(const Vault& vault, std::uint64_t lost) {
   const bool ring = vault.config().params.is_ring();
-  return fail(Errc::damaged_vault,
-              "{}: {} damaged {}, and left so: if there is a copy of the slots of {}, put that "
-              "back and scrub again, while the vault is not mounted: what a mounted one comes "
-              "across is given up",
-              vault.directory().string(),
-              lost == 1 ? "1 slot is" : fmt::format("{} slots are", lost),
-              ring ? "beyond what the server can rebuild" : "at too many servers",
-              ring ? "the server" : "one of them");
+  return fail(
+      Errc::damaged_vault,
+      "{}: {} damaged {}, and nothing was changed there: if there is a copy of the slots of {}, "
+      "put it back and scrub again while the vault is not mounted: a mounted vault gives up "
+      "damaged slots that it comes across",
+      vault.directory().string(), lost == 1 ? "1 slot is" : fmt::format("{} slots are", lost),
+      ring ? "beyond what the server can rebuild" : "at too many servers",
+      ring ? "the server" : "one of them");
 }
 
-/// By what the daemon says of it.
+/// Returns what the daemon says that a scrub has found.
 RepairedVolume found_by(const nlohmann::json& scrub) {
   RepairedVolume found;
   for (const auto& server : scrub.at("healed"))
@@ -66,7 +66,7 @@ Status report_repair(const Vault& of, const std::set<unsigned>& servers,
   if (!repaired.hindrance.empty())
     std::cerr << fmt::format(
         "s3oramfs: the servers do not reach each other ({}): what they did not send each other "
-        "went through this machine, and the vault cannot be used before they do: see their logs, "
+        "went through this machine, and the vault cannot be used until they do: see their logs, "
         "and s3oramfs-serverd peers\n",
         repaired.hindrance);
   if (repaired.lost > 0) return report_lost(of, repaired.lost);
@@ -88,8 +88,8 @@ Result<RepairedVolume> await_scrub(const Vault& vault, std::chrono::seconds time
     const auto status = ask_daemon(vault, "status", kStatusPatience);
     if (!status)
       return status.error().code == Errc::not_mounted
-                 ? fail(Errc::not_mounted, "{}: unmounted before all was looked at: scrub it again",
-                        directory)
+                 ? fail(Errc::not_mounted,
+                        "{}: unmounted before everything was checked; scrub it again", directory)
                  : fail(status.error());
     const auto& scrub = status->at("scrub");
     if (const auto& failure = scrub.at("failure"); !failure.is_null())
@@ -100,7 +100,7 @@ Result<RepairedVolume> await_scrub(const Vault& vault, std::chrono::seconds time
       moved = steady_clock::now();
     const auto problems = status_problems(nlohmann::ordered_json(*status));
     if (!problems.empty() && steady_clock::now() - moved >= timeout)
-      return fail(Errc::unreachable, "{}: the scrub does not get on: {}; its daemon still tries",
+      return fail(Errc::unreachable, "{}: the scrub makes no progress: {}; its daemon keeps trying",
                   directory, fmt::join(problems, "; "));
     progress.update(fmt::format("{} of {} buckets", looked_at.dump(), scrub.at("buckets").dump()));
     std::this_thread::sleep_for(kLookAgain);

@@ -1,6 +1,6 @@
-// s3oramfs restore: recovers a vault whose vault.db, or whole directory, is lost. Places of blocks
-// come from the servers' labels; names from vault.db if it can be trusted, else from the servers'
-// last backup.
+// s3oramfs restore: recovers a vault whose vault.db, or whole directory, is lost. The places of
+// blocks come from the servers' labels. The names come from vault.db if it can be trusted, and
+// otherwise from the servers' last backup.
 #include <algorithm>
 #include <ctime>
 #include <iostream>
@@ -58,8 +58,8 @@ Result<bool> parse_options(const Args& args, RestoreOptions& options) {
   return parse(app, args);
 }
 
-/// A vault.db that can be read must be this vault's. (A sealed one cannot, on a disk without its
-/// key.)
+/// Checks that vault.db, if it can be read, is this vault's. (A sealed one cannot be read on a disk
+/// without its key.)
 Status check_database(const fs::path& path, const VaultConfig& config,
                       const std::optional<Seed>& sealing = {}, Disk& disk = system_disk()) {
   std::error_code error;
@@ -69,11 +69,11 @@ Status check_database(const fs::path& path, const VaultConfig& config,
   if (!database) return {};
   const auto other = other_owner(*database, {config.volume, config.params, sealing});
   if (!other || other->empty()) return {};
-  return fail(Errc::damaged_vault, "{} (to restore all the same, move it away)", *other);
+  return fail(Errc::damaged_vault, "{} (to restore anyway, move it away)", *other);
 }
 
-/// Says which servers vault.json names otherwise than the recovery file: they have moved since that
-/// was written, or vault.json has changed by itself. Either way it stays as it is.
+/// Says which servers differ between vault.json and the recovery file. They have moved since that
+/// file was written, or vault.json has changed by itself. Either way vault.json stays as it is.
 void compare_servers(const Vault& vault, const VaultConfig& recovery, const fs::path& file) {
   const auto& here = vault.config().servers;
   const auto text_of = [](const ServerAddress& server) {
@@ -116,8 +116,8 @@ Result<Vault::Recovered> vault_to_restore(const RestoreOptions& options, const s
   S3O_ASSIGN(const auto recovery, parse_recovery(text, options.from));
   if (!recovery.as_written)
     std::cerr << fmt::format(
-        "s3oramfs: warning: {}: its checksum does not fit: it has been changed by hand, or is "
-        "damaged; if what follows fails, use another copy of it\n",
+        "s3oramfs: warning: {}: its checksum does not match: it was changed by hand, or is "
+        "damaged; if the restore fails, use another copy of it\n",
         options.from.string());
   S3O_TRY(check_database(options.vault / "vault.db", recovery.file.config));
   auto found = Vault::recover(options.vault, text, options.from);
@@ -125,7 +125,7 @@ Result<Vault::Recovered> vault_to_restore(const RestoreOptions& options, const s
   return found;
 }
 
-/// Returns whether vault.db holds files; a restore that was interrupted leaves one without.
+/// Returns whether vault.db holds files. An interrupted restore leaves one without files.
 Result<bool> has_files(const fs::path& path, Disk& disk) {
   S3O_ASSIGN(auto database, Database::open(path.string(), Database::Mode::read_only, disk));
   return database.has_table("fs_state");
@@ -134,27 +134,27 @@ Result<bool> has_files(const fs::path& path, Disk& disk) {
 Status refuse_files(const fs::path& path, Disk& disk) {
   if (const auto files = has_files(path, disk); fs::exists(path) && (!files || *files))
     return fail(Errc::exists,
-                "{}: is there: check it by s3oramfs fsck; --force restores all the same, as of the "
-                "last backup",
+                "{} exists; check it with s3oramfs fsck, or go back to the last backup with "
+                "--force",
                 path.string());
   return {};
 }
 
-/// Returns where the new vault.db is made, completely, before it replaces an existing one.
+/// Returns the path where the new vault.db is made completely before it replaces an existing one.
 fs::path place_to_make(const Vault& vault) { return vault.database().string() + ".restoring"; }
 
-/// Another name for the file; on a file system without such, a copy.
+/// Gives the file a second name or, if the file system has no hard links, copies it.
 Status keep(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::create_hard_link(from, to, error);
   return error ? copy_durably(from, to) : Status{};
 }
 
-/// Keeps the remains of vault.db under another name, too.
+/// Keeps the remains of vault.db under a second name.
 Status keep_former(const Vault& vault, Disk& disk) {
   const fs::path path = vault.database(), log = log_of(path);
   if (!fs::exists(path)) return {};
-  // Not the log of a damaged one: then that is kept too.
+  // The log of a damaged file cannot be folded into it, so the log is kept too.
   if (Status folded = fold_log(path, disk); !folded && folded.error().code != Errc::damaged_vault)
     return folded;
   const fs::path aside = free_path(path.string() + ".before-restore");
@@ -165,15 +165,15 @@ Status keep_former(const Vault& vault, Disk& disk) {
   return {};
 }
 
-/// Reads what can be read of a damaged vault.db, because it may be newer than what the servers
-/// have.
+/// Heals a damaged vault.db, because it may be newer than what the servers have.
 Status heal_former(const fs::path& path, Disk& disk) {
   if (!fs::exists(path)) return {};
   const auto healed = heal_database(path, HealFor::rows, disk);
   if (!healed && healed.error().code == Errc::disk_full) return fail(healed.error());
   if (healed && *healed)
-    std::cout << fmt::format("vault.db was damaged; as it was: {}\n", (*healed)->copy.string());
-  return {};  // of one that cannot be read nothing is used
+    std::cout << fmt::format("vault.db was damaged; the damaged file is kept as {}\n",
+                             (*healed)->copy.string());
+  return {};  // a file that cannot be read is not used at all
 }
 
 std::string date_of(std::int64_t time) {
@@ -184,7 +184,8 @@ std::string date_of(std::int64_t time) {
   return text;
 }
 
-/// Whether fsck has lost rows of vault.db since the last backup, and nothing else has changed.
+/// Returns whether fsck has lost rows of vault.db since the last backup, and nothing else has
+/// changed.
 bool has_lost_rows(const fs::path& path, Disk& disk) {
   auto database = Database::open(path.string(), Database::Mode::read_only, disk);
   if (!database) return false;
@@ -192,7 +193,7 @@ bool has_lost_rows(const fs::path& path, Disk& disk) {
   return current && *current == kRowsLost;
 }
 
-/// Whether nothing is found to be wrong with vault.db, and nothing was lost.
+/// Returns whether nothing is wrong with vault.db, and nothing was lost.
 bool is_sound(const Vault& vault, Disk& disk, const VolumeOptions& how) {
   if (has_lost_rows(vault.database(), disk)) return false;
   const auto report = check_vault(vault, disk, false, how.progress);
@@ -201,18 +202,19 @@ bool is_sound(const Vault& vault, Disk& disk, const VolumeOptions& how) {
          });
 }
 
-/// The servers that the vault leaves are not asked: blocks that are there alone are given up.
+/// Leaves the old servers of a migration. They are not asked, so blocks that only they hold are
+/// given up.
 Status leave_old_servers(Vault& vault) {
   S3O_ASSIGN(const auto aside, leave_source(vault));
   if (!aside.empty())
     std::cout << fmt::format(
-        "{} moves no more. What it kept of the servers that it has left, and the vault.json that "
-        "names them, are now in {}: delete that directory when you need neither\n",
+        "{} is no longer moving. {} now holds what the vault kept of the old servers, and the "
+        "vault.json that names them: delete that directory when you need neither\n",
         vault.directory().string(), aside.string());
   return {};
 }
 
-/// What vault.db knows of files, if it can be read.
+/// Returns what vault.db knows about files, if it can be read.
 Result<std::optional<FilesDump>> former_files(const Vault& vault, Disk& disk) {
   auto files = dump_files(vault.database(), disk);
   if (files) return std::optional(std::move(*files));
@@ -226,20 +228,21 @@ void report_damage(const Vault& vault, const RebuiltVolume& rebuilt) {
   if (rebuilt.damaged > 0)
     std::cerr << "s3oramfs: " << rebuilt.damaged
               << (vault.config().params.is_ring()
-                      ? " buckets or writes are damaged at the server: what was in them is lost, "
-                        "and of blocks that were written before an older version may be back\n"
+                      ? " buckets or writes are damaged at the server: their content is lost, "
+                        "and older versions of some blocks may be back\n"
                       : " slots are damaged at too many servers\n");
   if (rebuilt.suspect > 0)
     std::cerr << "s3oramfs: " << rebuilt.suspect
               << " blocks certainly had a newer version: s3oramfs fsck names their files\n";
 }
 
-/// Returns std::nullopt if the names are those that vault.db had. They are newer than any backup,
-/// and are used if nothing is wrong with vault.db, or the servers hold no whole backup.
+/// Restores the volume and the names. Returns std::nullopt if the names are those that vault.db
+/// had. These are newer than any backup, and are used if nothing is wrong with vault.db, or if the
+/// servers hold no whole backup.
 Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys, Disk& disk,
                                              const VolumeOptions& how, const fs::path& made) {
   S3O_ASSIGN(auto rebuilt, Volume::rebuild(vault, keys, how, made));
-  // Those of an older copy would name blocks that hold other files by now.
+  // The names of an older copy would refer to blocks that hold other files by now.
   std::optional<FilesDump> names;
   if (rebuilt.former_was_last) {
     S3O_ASSIGN(auto files, former_files(vault, disk));
@@ -254,7 +257,7 @@ Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys
   S3O_TRY(replace_database(made, vault.database(), disk));
   report_damage(vault, rebuilt);
   if (sound) return std::nullopt;
-  FilesRestore restoring;  // outlives the volume
+  FilesRestore restoring;  // must outlive the volume
   S3O_ASSIGN(auto volume, Volume::open(vault, keys, how));
   auto files = restoring.run(volume->device(), rebuilt.backup);
   Status closed = volume->close();
@@ -295,16 +298,17 @@ Status run_restore(const Args& args) {
       check_database(vault->database(), vault->config(), keys.of(vault->config()).sealing, disk));
   if (!options.force) S3O_TRY(refuse_files(vault->database(), disk));
   if (options.moved && vault->config().source) S3O_TRY(leave_old_servers(*vault));
-  // One that is mended could lack places, and the servers that a vault leaves have old contents.
+  // Not during a migration: a healed vault.db could lack places, and the servers that the vault is
+  // leaving have old contents.
   if (!vault->config().source) S3O_TRY(heal_former(vault->database(), disk));
   Progress progress("restoring " + vault->directory().string());
   S3O_ASSIGN(auto how, volume_options(*vault, options.timeout, progress));
   how.rewrite_first = options.rewrite_first;
   how.accept_older = options.accept_older;
   const fs::path made = place_to_make(*vault);
-  S3O_TRY(remove_database(made));  // of a restore that was cut short
+  S3O_TRY(remove_database(made));  // left by a restore that was cut short
   auto restored = restore(*vault, keys, disk, how, made);
-  if (!restored) static_cast<void>(remove_database(made));  // its own error is the one to report
+  if (!restored) static_cast<void>(remove_database(made));  // restore()'s error counts
   if (!restored && restored.error().code == Errc::damaged_vault) return fail(restored.error());
   const std::string& directory = vault->directory().string();
   if (!restored)

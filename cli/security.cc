@@ -1,4 +1,4 @@
-// s3oramfs security: what is asked of a volume's servers, and changes it.
+// s3oramfs security: shows how far a volume's servers are trusted, and changes it.
 #include <iostream>
 
 #include "cli/command.h"
@@ -31,8 +31,8 @@ Status run_security(const Args& args) {
   }
   S3O_TRY(lock_vault(vault));
   S3O_TRY(vault.set_security(security));
-  std::cout << "From the next mount on the servers of " << vault.directory().string()
-            << " are taken for " << name_of(kSecurities, security) << ".\n";
+  std::cout << "From the next mount on, the servers of " << vault.directory().string()
+            << " are assumed to be " << name_of(kSecurities, security) << ".\n";
   if (security == Security::malicious)
     std::cout << "They must run this version of s3oramfs-serverd, or a newer one.\n";
   if (!vault.config().local)

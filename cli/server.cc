@@ -1,5 +1,5 @@
-// s3oramfs server: lists the servers of a vault, notes that one has moved, and replaces one by
-// another machine, while the vault is mounted or not.
+// s3oramfs server: lists the servers of a vault, records that one has moved, and replaces one by
+// another machine, whether the vault is mounted or not.
 #include <fmt/ranges.h>
 
 #include <iostream>
@@ -19,7 +19,7 @@
 namespace s3oram {
 namespace {
 
-/// Longer than a daemon waits for the new server and for those that are told of it.
+/// Longer than a daemon waits for the new server and for those that it tells about it.
 constexpr std::chrono::seconds kReplacePatience{60};
 
 Result<Vault> vault_named(const std::string& name) {
@@ -29,7 +29,8 @@ Result<Vault> vault_named(const std::string& name) {
 
 // ---- list
 
-/// How a mounted vault's daemon finds the server; empty if nobody says.
+/// Returns the server's state as a mounted vault's daemon sees it; empty if the daemon does not
+/// say.
 std::string state_of(const nlohmann::json& status, std::size_t server) {
   const auto& servers = status.at("servers");
   if (server >= servers.size()) return "";
@@ -75,7 +76,7 @@ struct ReplaceOptions {
 
 Result<bool> parse_options(const Args& args, ReplaceOptions& options) {
   CLI::App app(
-      "Replaces a server by another machine, or by an empty store: tells the other\n"
+      "Replaces a server with another machine, or with an empty store: tells the other\n"
       "servers, and has them rebuild what the replaced one held. If the vault is\n"
       "mounted, its daemon does the work, and continues even if this command is\n"
       "interrupted. Otherwise run it again: it continues.",
@@ -102,13 +103,13 @@ Status replace_mounted(const Vault& vault, const ReplaceOptions& options,
   const auto answer =
       ask_daemon(vault, fmt::format("replace-server {} {}", options.number, options.address),
                  progress, kReplacePatience);
-  // The daemon is still at it, for the same command that was interrupted.
+  // The daemon is still replacing the server, for the same command, which was interrupted.
   const bool continues = !answer && answer.error().code == Errc::vault_in_use &&
                          options.number <= vault.config().servers.size() &&
                          vault.config().servers[options.number - 1] == address;
   if (!answer && !continues)
     return answer.error().code == Errc::bad_request
-               ? fail(Errc::unsupported, "{}: its daemon is of an older version: mount it again",
+               ? fail(Errc::unsupported, "{}: its daemon is of an older version; mount it again",
                       vault.directory().string())
                : fail(answer.error());
   if (answer)
@@ -161,7 +162,7 @@ Status change_count(const Args& args, std::string_view what) {
               args.front());
 }
 
-/// Without a word before the vault: only notes the address.
+/// The command without a word before the vault: only records the address.
 Status note(const Args& args) {
   CLI::App app(
       "Records a new address or key of a server; the vault must not be mounted.\n"

@@ -10,7 +10,7 @@
 namespace s3oram {
 namespace {
 
-// That can be connected to: "*" is for those who listen.
+// Returns whether `text` is an address to connect to. "*" is only for listening.
 bool is_host_port(const std::string& text) {
   return text.find('*') == std::string::npos && parse_endpoint("tcp://" + text);
 }
@@ -40,8 +40,7 @@ void show_client_key(const std::string& what, const PublicKey& key) {
   std::cout << what << "\n  " << to_text(key)
             << "\nEach server must admit it. Run there, with the server's own store:\n"
                "  s3oramfs-serverd authorize --store DIR "
-            << to_text(key) << "\nA server that runs admits it within a second or two."
-            << std::endl;
+            << to_text(key) << "\nA running server admits it within a second or two." << std::endl;
 }
 
 void Patience::add_to(CLI::App& app) {

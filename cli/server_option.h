@@ -1,4 +1,4 @@
-// --server HOST:PORT,KEY, and what a server must be told.
+// The option --server HOST:PORT,KEY, and what a server must be told.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,22 +11,22 @@
 
 namespace s3oram {
 
-/// The servers in order. Errors: usage; also where an address or key comes twice, because one
-/// server with two shares would learn everything.
+/// Returns the servers in order. Errors: usage (malformed, or an address or key occurs twice,
+/// because one server with two shares would learn everything).
 Result<std::vector<ServerAddress>> parse_servers(const std::vector<std::string>& options);
 
-/// Tells the user to have each server admit `key`, after the words `what`.
+/// Prints `what` and the key, and tells the user to have each server admit it.
 void show_client_key(const std::string& what, const PublicKey& key);
 
-/// --timeout and --wait, of the commands by which servers come to know a key.
+/// The options --timeout and --wait, of the commands that make a key known to servers.
 struct Patience {
   int timeout = 20;  // s
-  int wait = -1;     // s; -1: for ever at a terminal, not at all elsewhere
+  int wait = -1;     // s; -1: forever at a terminal, not at all elsewhere
   void add_to(CLI::App& app);
 };
 
-/// Tries again every second while servers refuse the key, as long as `patience` says. Gives the
-/// last outcome. What it waits for, `attempt` shows.
+/// Calls `attempt` every second while servers refuse the key, for as long as `patience` says.
+/// Returns the last outcome. `attempt` shows the user what it waits for.
 Status until_admitted(const Patience& patience, const std::function<Status()>& attempt);
 
 }  // namespace s3oram

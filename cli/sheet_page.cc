@@ -1,5 +1,5 @@
-// Lays out the recovery sheet. Its lines are all that `restore --from` looks for, in the page, in
-// the text, and in what scanning the codes gives.
+// Lays out the recovery sheet. `restore --from` looks only for its lines: in the page, in the text,
+// and in the result of scanning the codes.
 #include "cli/sheet_page.h"
 
 #include <fmt/ranges.h>
@@ -14,7 +14,7 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kLinesOfACode = 10;  // so that a code on paper can be scanned by hand
+constexpr std::size_t kLinesOfACode = 10;  // few, so that a printed code can be scanned by hand
 
 constexpr const char* kStyle =
     "body { font-family: sans-serif; max-width: 46em; margin: 2em auto; padding: 0 1em; }\n"
@@ -32,7 +32,7 @@ std::string today() {
   return text;
 }
 
-/// What stands on the sheet besides its lines, as paragraphs and as steps.
+/// The sheet's text besides its lines, as paragraphs and as steps.
 struct Words {
   std::string title, what, care;
   std::vector<std::string> steps;
@@ -48,15 +48,16 @@ Words words_for(const Vault& vault, bool is_protected, std::size_t lines, std::s
       today());
   words.care =
       is_protected
-          ? "It also takes the passphrase or key file of the vault as it was on that day, which is "
+          ? "It also needs the passphrase or key file of the vault as it was on that day, which is "
             "not on this sheet. Make a new sheet when that is changed, or a server moves."
           : "This vault has no passphrase: anyone who reads this sheet can read all files. Keep it "
             "locked up.";
   if (codes > 0)
-    words.steps.push_back(fmt::format(
-        "Scan all {} codes into one file, sheet.txt, in any order, for instance by: zbarcam --raw "
-        "--nodbus > sheet.txt",
-        codes));
+    words.steps.push_back(
+        fmt::format("Scan all {} codes into one file, sheet.txt, in any order, for instance with: "
+                    "zbarcam --raw "
+                    "--nodbus > sheet.txt",
+                    codes));
   words.steps.push_back(fmt::format(
       "{} type the {} lines, with their numbers. There is no I, L, O or U among the letters, and "
       "blanks do not matter. The last four letters are a checksum: the next step names the lines "

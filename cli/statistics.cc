@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMostTerms = 10'000;
 
-/// The lower regularized function P(a, x) as a series, which is quick for x < a + 1.
+/// Returns the lower regularized function P(a, x) as a series, which converges fast for x < a + 1.
 double lower_by_series(double a, double x) {
   double term = 1 / a, sum = term;
   for (int n = 1; n < kMostTerms && term > sum * 1e-15; ++n) {
@@ -22,7 +22,7 @@ double lower_by_series(double a, double x) {
   return sum * std::exp(a * std::log(x) - x - std::lgamma(a));
 }
 
-/// The upper regularized function Q(a, x) as a continued fraction (Lentz), for x >= a + 1.
+/// Returns the upper regularized function Q(a, x) as a continued fraction (Lentz), for x >= a + 1.
 double upper_by_fraction(double a, double x) {
   constexpr double kTiny = std::numeric_limits<double>::min() / 1e-15;
   double b = x + 1 - a, c = 1 / kTiny, d = 1 / b, value = d;

@@ -1,4 +1,4 @@
-// Tests of whether numbers could have come from one distribution.
+// Tests whether numbers could come from the same distribution.
 #pragma once
 
 #include <cstdint>
@@ -7,22 +7,24 @@
 
 namespace s3oram {
 
-/// The probability that a chi-square variable with so many degrees of freedom is at least `value`.
+/// Returns the probability that a chi-square variable with `degrees` degrees of freedom is at least
+/// `value`.
 double chi_square_tail(double value, unsigned degrees);
 
-/// The chi-square test of whether places were chosen uniformly: `counts` says how often each was.
-/// Returns the probability of counts at least as uneven; 1 of fewer than two places, or of none.
+/// Tests (chi-square) whether places were chosen uniformly; `counts` says how often each was
+/// chosen. Returns the probability of counts at least as uneven; 1 if there are fewer than two
+/// places, or if none was chosen.
 double uniform_p(std::span<const std::uint64_t> counts);
 
-/// The chi-square test of whether two samples are of one distribution, each given by how often each
-/// place was chosen. Places that neither has are left out. Returns the probability of samples at
-/// least as different.
+/// Tests (chi-square) whether two samples come from the same distribution. Each sample says how
+/// often each place was chosen; places that neither sample has are left out. Returns the
+/// probability of samples at least as different.
 double same_p(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b);
 
-/// How many of these positions, each in [0, 1), fall into each of so many equal bins.
+/// Returns how many of these positions, each in [0, 1), fall into each of `bins` equal bins.
 std::vector<std::uint64_t> binned(std::span<const double> positions, std::size_t bins);
 
-/// The part of the values that equal the one before them: 0 to 1.
+/// Returns the part of the values that equal the previous value, from 0 to 1.
 double repeated_part(std::span<const double> values);
 
 }  // namespace s3oram

@@ -1,4 +1,5 @@
-// s3oramfs status: a mounted vault's daemon is asked; of another only the configuration is shown.
+// s3oramfs status: asks the daemon of a mounted vault; for an unmounted vault, shows only the
+// configuration.
 #include <fmt/ranges.h>
 
 #include <ctime>
@@ -43,8 +44,8 @@ ordered_json describe(const Vault& vault, bool mounted_here) {
   return status;
 }
 
-/// A mount whose daemon has ended or hangs still stands in the kernel's list. `why` it does not
-/// answer.
+/// Describes a mount whose daemon has ended or hangs, but which is still in the kernel's list.
+/// `why` is the reason why the daemon does not answer.
 void add_dead_daemon(ordered_json& status, const VaultMount& mount, const Error& why) {
   std::string problem = fmt::format("its daemon has ended: s3oramfs umount {}, and mount it again",
                                     shell_word(mount.point));
@@ -83,14 +84,14 @@ Status run_status(const Args& args) {
   S3O_ASSIGN(auto vault, find_vault(mount ? mount->vault : std::filesystem::path(name)));
   ordered_json status = describe(vault, mount.has_value());
   auto answer = ask_daemon(vault, "status", kStatusPatience);
-  if (!answer && answer.error().code == Errc::failed)  // it may just have ended
+  if (!answer && answer.error().code == Errc::failed)  // the daemon may just have ended
     answer = ask_daemon(vault, "status", kStatusPatience);
   if (answer) {
     answer->erase("ok");
     status.update(ordered_json(*answer));
     status["mounted"] = true;
   } else if (answer.error().code == Errc::not_mounted || answer.error().code == Errc::unreachable) {
-    // A process that holds the vault is alive, whether or not it answers.
+    // If a process holds the vault, the daemon is alive, whether it answers or not.
     const auto used = Vault::is_in_use(vault.directory());
     const bool hangs = answer.error().code == Errc::unreachable || (used && *used);
     if (mount)

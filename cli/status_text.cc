@@ -55,7 +55,7 @@ std::string top_text(const ordered_json& top) {
       number(top, "evictions_behind"), number(top, "most_evictions_behind"));
 }
 
-/// `piece`: what a server holds of a slot.
+/// Describes a scrub. `piece` is the word for what a server holds of a slot.
 std::string scrub_text(const ordered_json& scrub, const std::string& piece) {
   if (!scrub.is_object() || scrub.empty()) return "";
   std::uint64_t healed = 0;
@@ -115,14 +115,15 @@ std::string mounted_text(const ordered_json& status, std::int64_t now) {
   const ordered_json& backup = member(status, "backup");
   const auto age = static_cast<double>(now) - real(backup, "time");
   if (!backup.empty())
-    out += "backup    " + (flag(backup, "current") ? std::string("of everything\n")
-                           : flag(backup, "exists")
-                               ? fmt::format("{} old, with changes since{}\n", human_duration(age),
-                                             flag(backup, "hindered")
-                                                 ? "; no newer one is made, as vault.db is damaged"
-                                                 : "")
-                           : flag(backup, "hindered") ? std::string("none: vault.db is damaged\n")
-                                                      : std::string("none yet\n"));
+    out += "backup    " +
+           (flag(backup, "current") ? std::string("of everything\n")
+            : flag(backup, "exists")
+                ? fmt::format("{} old, with changes since{}\n", human_duration(age),
+                              flag(backup, "hindered")
+                                  ? "; no newer one is made, because vault.db is damaged"
+                                  : "")
+            : flag(backup, "hindered") ? std::string("none: vault.db is damaged\n")
+                                       : std::string("none yet\n"));
   out +=
       fmt::format("accesses  {}; {}, {}", number(volume, "accesses"),
                   plural(number(volume, "evictions"), "eviction"),
@@ -140,7 +141,7 @@ std::string mounted_text(const ordered_json& status, std::int64_t now) {
                      human_duration(since), number(status, "pid"),
                      flag(status, "mounted_here")
                          ? ""
-                         : ", but not to be seen here: unmounted with --lazy and still in use, or "
+                         : ", but not visible here: unmounted with --lazy and still in use, or "
                            "in another mount namespace") +
          out + "\n";
 }
@@ -170,7 +171,7 @@ std::vector<std::string> health_texts(const ordered_json& status, const char* na
   return found;
 }
 
-/// Between servers, both directions; of those that tell.
+/// Describes the traffic between servers, in both directions, as far as servers report it.
 std::string links_text(const ordered_json& servers) {
   std::string out;
   for (std::size_t i = 0; i < servers.size(); ++i)
@@ -179,7 +180,7 @@ std::string links_text(const ordered_json& servers) {
       const std::uint64_t bytes = number(link, "bytes_sent") + number(link, "bytes_received");
       const bool told =
           other <= servers.size() && other > 0 && !member(servers[other - 1], "links").empty();
-      if (other > i + 1 || !told)  // else the other has told it
+      if (other > i + 1 || !told)  // otherwise the other server's report counts
         out += fmt::format("{}{}-{} {}", out.empty() ? "  between them  " : ", ",
                            std::min<std::uint64_t>(i + 1, other),
                            std::max<std::uint64_t>(i + 1, other), human_size(bytes));
@@ -216,7 +217,7 @@ std::string health_text(const ordered_json& status) {
 
 std::string status_text(const ordered_json& status, std::int64_t now) {
   const bool mounted = flag(status, "mounted");
-  const bool told = mounted && !member(status, "volume").empty();  // its daemon answers
+  const bool told = mounted && !member(status, "volume").empty();  // the daemon answers
   const ordered_json& servers = member(status, "servers");
   std::string out = health_text(status);
   out += fmt::format("vault     {}\n", text(status, "vault"));
@@ -231,12 +232,12 @@ std::string status_text(const ordered_json& status, std::int64_t now) {
                                                    plural(number(status, "top_levels"), "level"))
                                      : "");
   if (const std::string from = text(status, "moving_from"); !from.empty() && !told)
-    out += fmt::format("moving    from {}: blocks move while it is mounted\n", from);
+    out += fmt::format("moving    from {}: blocks move while the vault is mounted\n", from);
   out += is_ring(status) ? "servers   1, which learns nothing; it has the only copy\n"
                          : fmt::format("servers   {}, of which any {} learn nothing\n",
                                        servers.size(), number(status, "privacy_threshold"));
   if (const std::string security = text(status, "security"); !security.empty())
-    out += fmt::format("          taken for {}\n", security);
+    out += fmt::format("          assumed to be {}\n", security);
   for (const ordered_json& server : servers) out += server_text(server, told);
   return out + links_text(servers);
 }

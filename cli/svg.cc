@@ -1,4 +1,4 @@
-// The elements of an SVG image, as text.
+// Writes the elements of an SVG image as text.
 #include "cli/svg.h"
 
 #include <fmt/format.h>

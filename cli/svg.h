@@ -1,4 +1,4 @@
-// Drawing SVG: what the pictures of this program have in common.
+// Draws SVG: the common part of this program's pictures.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace s3oram {
 
-/// `text` as it stands in SVG and HTML; control characters are left out.
+/// Returns `text` escaped for SVG and HTML, without control characters.
 std::string escaped(const std::string& text);
 
 /// An image that grows. Coordinates are pixels from the upper left corner.
@@ -25,14 +25,14 @@ class Svg {
   void text(double x, double y, const std::string& text, const TextStyle& style);
   void text(double x, double y, const std::string& words) { text(x, y, words, {}); }
   void rect(double x, double y, double width, double height, std::string_view fill);
-  /// The frame of a panel, with a name that programs find it by.
+  /// Draws the frame of a panel. Programs find the panel by `id`.
   void frame(double x, double y, double width, double height, const std::string& id);
   void line(double x1, double y1, double x2, double y2, std::string_view stroke);
-  /// Dots of one colour, as one element.
+  /// Draws dots of one colour, as one element.
   void dots(const std::vector<std::pair<double, double>>& at, double diameter,
             std::string_view stroke, double opacity = 1);
 
-  /// The whole image.
+  /// Returns the whole image.
   std::string finished() const { return body_ + "</svg>\n"; }
 
  private:

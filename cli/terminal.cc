@@ -11,7 +11,7 @@
 namespace s3oram {
 namespace {
 
-/// Without " (this)" and " (that)".
+/// Returns the text without its parts in parentheses.
 std::string without_asides(const std::string& text) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {

@@ -1,4 +1,4 @@
-// What the commands say to a person: progress where something takes long.
+// Shows people the progress of long tasks.
 #pragma once
 
 #include <chrono>
@@ -8,27 +8,27 @@
 
 namespace s3oram {
 
-/// Whether a person at a terminal reads what is written to stderr.
+/// Returns whether stderr is a terminal.
 bool at_terminal();
 
-/// The columns of the terminal on stderr; 80 where they are not known.
+/// Returns the columns of the terminal on stderr; 80 if they are not known.
 unsigned terminal_width();
 
-/// A line of at most `width` columns: too long a text loses what stands in parentheses first, and
-/// then its end.
+/// Returns a line of at most `width` columns. A text that is too long first loses what is in
+/// parentheses, and then its end.
 std::string fitted(std::string text, std::size_t width);
 
-/// Tells on stderr that something is still going on: on a terminal one line, after a second, that
-/// is rewritten each second; elsewhere a line each 10 s.
+/// Says on stderr that something is still going on. On a terminal it shows one line after a second,
+/// and rewrites it every second; elsewhere it writes a line every 10 s.
 class Progress {
  public:
   explicit Progress(std::string doing) : doing_(std::move(doing)) {}
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  /// Call it often; `detail` is shown after what is being done.
+  /// Call it often. `detail` is shown after the name of the task.
   void update(const std::string& detail = {});
-  /// Writes a line that stays.
+  /// Writes a line that stays on the screen.
   void note(const std::string& line);
 
  private:
@@ -36,7 +36,7 @@ class Progress {
   std::string doing_;
   Time::time_point start_ = Time::now();
   const std::chrono::seconds every_{at_terminal() ? 1 : 10};
-  std::chrono::seconds next_ = every_;  // since the start: when to write again
+  std::chrono::seconds next_ = every_;  // when to write again, since the start
   bool line_open_ = false;
 };
 

@@ -1,4 +1,4 @@
-// s3oramfs top: what a mounted vault does, live.
+// s3oramfs top: shows live what a mounted vault does.
 #include <unistd.h>
 
 #include <chrono>
@@ -24,7 +24,7 @@ double seconds_of_clock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// On a terminal in place of what was shown before; elsewhere after it.
+/// Shows the text. On a terminal it replaces what was shown before; elsewhere it follows it.
 void show(const std::string& text) {
   constexpr const char* kFromTheTop = "\033[H\033[J";
   if (::isatty(STDOUT_FILENO) == 1) std::cout << kFromTheTop;

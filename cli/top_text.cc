@@ -1,4 +1,4 @@
-// Rates between samples, and sparklines of them.
+// Computes rates between samples, and draws sparklines of them.
 #include "cli/top_text.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kAddressWidth = 36, kRateWidth = 14;
 
-/// Between one sample and the next; a counter that began again counts from zero.
+/// Returns the rate between two samples; 0 if the counter was restarted between them.
 double rate(std::uint64_t before, std::uint64_t after, double seconds) {
   if (seconds <= 0 || after < before) return 0;
   return static_cast<double>(after - before) / seconds;
@@ -32,7 +32,7 @@ std::vector<double> rates(const std::deque<TopSample>& samples, Value value) {
 
 double last_of(const std::vector<double>& values) { return values.empty() ? 0 : values.back(); }
 
-/// How long what is unsaved takes at the mean rate at which it went down lately.
+/// Returns how long the unsaved data will take at the current rate of sending.
 std::string time_left(const std::deque<TopSample>& samples) {
   const TopSample& last = samples.back();
   if (last.unsaved == 0) return "";

@@ -1,4 +1,4 @@
-// What s3oramfs top shows, as text: pure, so that it can be tested.
+// Makes the text that s3oramfs top shows. The functions are pure, so that they can be tested.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,22 @@ struct TopSample {
   };
   double time = 0;  // s, of a clock that does not go back
   std::uint64_t accesses = 0, evictions = 0;
-  std::uint64_t unsaved = 0;  // bytes of contents that are not yet written
+  std::uint64_t unsaved = 0;  // bytes of contents that are not written yet
   double unsaved_seconds = 0;
-  std::uint64_t changes = 0;  // of names and places
+  std::uint64_t changes = 0;  // changes to names and places
   bool healthy = false;
   std::vector<Server> servers;
 };
 
-/// Of the daemon's answer to "status".
+/// Returns the sample in the daemon's answer to "status".
 TopSample top_sample(const nlohmann::json& status, double time);
 
-/// Bars of eight heights, the last `width` of the values; the highest of them fills its line.
+/// Returns the last `width` values as bars of eight heights. The largest value gets the highest
+/// bar.
 std::string sparkline(const std::vector<double>& values, std::size_t width);
 
-/// The lines for the samples so far, oldest first; there is at least one.
+/// Returns the lines for the samples so far, which are given oldest first; there must be at least
+/// one.
 std::string top_text(const std::deque<TopSample>& samples, const std::string& vault,
                      std::size_t width);
 

@@ -24,25 +24,25 @@ using namespace std::chrono_literals;
 // With --force: how long the daemon may take to write, and then to end.
 constexpr auto kForced = 30s;
 constexpr auto kEnd = 10s;
-// How long a daemon that was killed, and listens no more, may hold the vault.
+// How long a daemon that was killed, and no longer listens, may still hold the vault.
 constexpr auto kKilled = 5s;
 constexpr auto kPoll = 20ms;
-// When a daemon that still serves the mount will do so for longer: what somebody has asked for, it
-// gives up before that.
+// A daemon that still serves the mount after this time will go on serving it: it gives up requests
+// under way sooner than that.
 constexpr auto kServed = 60s;
-constexpr std::size_t kMostOfUmount = 4096;  // by what unmounts
+constexpr std::size_t kMostOfUmount = 4096;  // bytes of the unmounting program's messages
 
 struct How {
   bool lazy = false;
   bool force = false;
-  bool hangs = false;  // with force: the daemon does not answer
-  bool dead = false;   // it has ended: whatever uses the mount can use it no more
+  bool hangs = false;  // the daemon does not answer; set only with `force`
+  bool dead = false;   // the daemon has ended, so programs can no longer use the mount
 };
 
 Status require_nothing_inside(const VaultMount& mount) {
   const auto inner = mount_inside(mount.point);
   if (!inner) return {};
-  return fail(Errc::bad_mount_point, "{}: something is mounted in it, at {}: unmount that first",
+  return fail(Errc::bad_mount_point, "{}: something is mounted in it, at {}; unmount that first",
               mount.point.string(), inner->string());
 }
 
@@ -53,25 +53,25 @@ Status busy(const VaultMount& mount) {
               mount.point.string(), shell_word(mount.point));
 }
 
-// An ordinary user may unmount only by a setuid helper, and so does root in that user's place: in
-// the user's directories the mount point's name may lead elsewhere at any time. What root has
-// mounted for itself umount(8) unmounts, past its own helper, which we may be: it takes it out of
-// its notes too.
+// An ordinary user can unmount only with a setuid helper. Root does the same in that user's place,
+// because in the user's directories the mount point's name may lead elsewhere at any time. For
+// root's own mounts this runs umount(8), which also updates its notes, but without its helper,
+// which may be this program.
 Status unmount(const VaultMount& mount, const How& how) {
   if (is_covered(mount))
-    return fail(Errc::bad_mount_point, "{}: another mount lies over it: unmount that first",
+    return fail(Errc::bad_mount_point, "{}: another mount lies over it; unmount that first",
                 mount.point.string());
-  if (::geteuid() == 0 && mount.user != 0)  // root would have become that user
-    return fail(Errc::failed, "{}: was mounted just now by user {}: try again",
-                mount.point.string(), mount.user);
-  if (how.lazy) S3O_TRY(require_nothing_inside(mount));  // it would be taken along
-  // A program that waits for a daemon that hangs uses the mount a moment longer.
+  if (::geteuid() == 0 && mount.user != 0)  // otherwise root would have become that user
+    return fail(Errc::failed, "{} was mounted just now by user {}; try again", mount.point.string(),
+                mount.user);
+  if (how.lazy) S3O_TRY(require_nothing_inside(mount));  // it would be unmounted too
+  // A program that waits for a hanging daemon uses the mount for a moment longer.
   const bool detach = how.lazy || how.dead || how.hangs;
   std::vector<std::string> words;
   if (::geteuid() == 0) {
     words = {"env", "LC_ALL=C", "umount", "-i"};
     if (detach) words.push_back("-l");
-    if (how.hangs) words.push_back("-f");  // or the kernel would wait for the daemon
+    if (how.hangs) words.push_back("-f");  // otherwise the kernel would wait for the daemon
   } else {
     words = {"fusermount3", detach ? "-uz" : "-u"};
   }
@@ -91,7 +91,8 @@ Result<Question> ask_for_the_end(const Vault& vault) {
   return end;
 }
 
-/// Gives the question how the daemon ends, if there is a daemon that answers.
+/// Makes the daemon write everything. If the daemon answers, returns the question that waits for
+/// its end.
 Result<std::optional<Question>> write_everything(Vault& vault, const VaultMount& mount, How& how) {
   Progress progress(fmt::format("writing what is in memory of {}", mount.point.string()));
   const auto sync = [&] { return ask_daemon(vault, "sync", progress, how.force ? kForced : 0s); };
@@ -108,12 +109,12 @@ Result<std::optional<Question>> write_everything(Vault& vault, const VaultMount&
     std::this_thread::sleep_for(kPoll);
     answer = sync();
   }
-  if (!answer && answer.error().code == Errc::not_mounted)  // it is mounted: the daemon lives
+  if (!answer && answer.error().code == Errc::not_mounted)  // in use: the daemon is alive
     answer = fail(Errc::unreachable, "{}", answer.error().message);
   if (!answer && !how.force)
     return fail(answer.error().code,
                 "{}: not unmounted, because not everything could be written: "
-                "{} (--force unmounts all the same)",
+                "{} (--force unmounts anyway)",
                 mount.point.string(), answer.error().message);
   if (!answer)
     std::cerr << fmt::format("s3oramfs: warning: {}: not everything could be written: {}\n",
@@ -121,8 +122,8 @@ Result<std::optional<Question>> write_everything(Vault& vault, const VaultMount&
   how.hangs =
       !answer && answer.error().code == Errc::unreachable && !ask_daemon(vault, "status", 5s);
   if (how.hangs) return std::nullopt;
-  // It has waited for its servers as long as it does. (A daemon of an earlier version does once
-  // more.)
+  // The daemon has already waited for its servers for the whole timeout, so it should not wait
+  // again. (A daemon of an earlier version does.)
   if (!answer && !how.lazy) static_cast<void>(ask_daemon(vault, "hurry", 5s));
   auto end = ask_for_the_end(vault);
   if (end) return std::move(*end);
@@ -138,13 +139,13 @@ Status wait_until_ended(Vault& vault, const VaultMount& mount, Question& end) {
     progress.update();
     if (std::chrono::steady_clock::now() - since >= kServed && ask_daemon(vault, "status", 5s))
       return fail(Errc::vault_in_use,
-                  "{}: it is unmounted here, but still mounted elsewhere: in another place, or in "
+                  "{} is unmounted here, but still mounted elsewhere: in another place, or in "
                   "another mount namespace (a container, or a service with one of its own); its "
-                  "daemon, which goes on, serves those too",
+                  "daemon is running, and serves those too",
                   mount.point.string());
   }
   const auto ended = end.answer();
-  // With its last word it has left the vault; to free its memory takes a moment more.
+  // With its last answer the daemon has left the vault. Freeing its memory takes a moment longer.
   end.await_exit(kEnd);
   if (!ended)
     return fail(ended.error().code, "{} is unmounted, but: {} (see {})", mount.point.string(),
@@ -152,7 +153,7 @@ Status wait_until_ended(Vault& vault, const VaultMount& mount, Question& end) {
   return {};
 }
 
-/// For a daemon that cannot say how it ends.
+/// Waits for a daemon that cannot report its end.
 Status wait_until_left(Vault& vault, const How& how) {
   const auto limit = std::chrono::steady_clock::now() + kEnd;
   Progress progress(fmt::format("waiting until {} is closed", vault.directory().string()));
@@ -160,11 +161,11 @@ Status wait_until_left(Vault& vault, const How& how) {
     S3O_ASSIGN(auto used, Vault::is_in_use(vault.directory()));
     if (!used) return {};
     if (how.force && std::chrono::steady_clock::now() >= limit) {
-      const Status left = vault.lock();  // says by whom
+      const Status left = vault.lock();  // the error says by which process
       return left ? left
                   : fail(Errc::vault_in_use,
-                         "{}: it is unmounted, but its daemon hangs: kill -9 that process before "
-                         "the vault can be mounted again",
+                         "{} is unmounted, but its daemon hangs; kill -9 that process before the "
+                         "vault can be mounted again",
                          left.error().message);
     }
     progress.update();
@@ -179,7 +180,7 @@ Status run_umount(const Args& args) {
   std::string name;
   How how;
   add_vault(app, "DIRECTORY|VAULT", name, "The mount point, or the mounted vault");
-  app.add_flag("--lazy", how.lazy, "Unmount later, when no program uses it any more");
+  app.add_flag("--lazy", how.lazy, "Unmount later, once no program uses it");
   app.add_flag("--force", how.force, "Unmount even if not everything could be written");
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};

@@ -1,4 +1,4 @@
-// Tells names of mounts from paths.
+// Distinguishes names of mounts from paths.
 #include "cli/vault_argument.h"
 
 #include <cstdlib>
@@ -18,7 +18,8 @@ Result<std::optional<MountSettings>> named_mount(const std::string& text) {
   if (text.find('/') != std::string::npos) return std::nullopt;
   std::error_code error;
   const auto file = settings_folder() / text;
-  // Without a file nothing is looked at here: it may be a mount whose daemon hangs.
+  // If there is no such settings file, do not touch the path, because it may be a mount whose
+  // daemon hangs.
   if (!std::filesystem::exists(file, error)) return std::nullopt;
   S3O_ASSIGN(auto named, find_mount_settings(text));
   if (!named) return named;
@@ -27,8 +28,8 @@ Result<std::optional<MountSettings>> named_mount(const std::string& text) {
   if (!named->directory.empty() && path == as_mount_point(named->directory)) return named;
   if (!std::filesystem::exists(text, error)) return named;
   std::cerr << fmt::format(
-      "s3oramfs: {0} is taken for the one in this directory, and not for the name in {1}: write "
-      "./{0}, or call the command elsewhere\n",
+      "s3oramfs: {0} means the one in this directory, not the name in {1}: write "
+      "./{0}, or run the command elsewhere\n",
       printable(text), printable(file.parent_path().string()));
   return std::nullopt;
 }

@@ -23,11 +23,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto kSalvaged =
-    "all rows that can be read are put into a new file; what is lost of them may be in the "
-    "servers' last backup: `s3oramfs restore --force`, before the next mount, has all as of then";
-constexpr unsigned kMostRounds = 3;  // of mending; the first mends everything that can be
+    "all rows that can be read are put into a new file; lost rows may be in the "
+    "servers' last backup: `s3oramfs restore --force`, before the next mount, goes back to that";
+constexpr unsigned kMostRounds = 3;  // rounds of mending; the first should mend everything
 
-/// Reports nothing, for a vault.db that is another volume's.
+/// An empty report, for a vault.db that belongs to another volume.
 class NoState final : public StateReport {
  public:
   Status repair(Database&) const override { return {}; }
@@ -62,8 +62,8 @@ class Check {
                                 std::move(repair)});
   }
 
-  /// While a vault moves, no row of a place may be lost: the source has an old content of its
-  /// block.
+  /// Offers no repair while a vault moves, because a lost row of a place would bring back an old
+  /// content of its block from the source.
   void found_damage(const std::string& what) {
     found("damaged-database", what, vault_.config().source ? "" : kSalvaged);
   }
@@ -115,18 +115,18 @@ class Check {
         (salvages || std::any_of(report_.findings.begin(), report_.findings.end(),
                                  [](const Finding& finding) { return finding.mendable(); }));
     if (!mend) return {};
-    static_cast<void>(database->fold_log());  // unless that is too damaged for it
+    static_cast<void>(database->fold_log());  // may fail if the file is too damaged
     S3O_TRY(save_copy());
     if (!salvages) return mend_rows(*database);
     *database = Database();
     S3O_TRY(salvage_and_mend());
     if (report_.repaired) return {};
-    return remove_database(std::exchange(report_.copy, {}));  // the same as vault.db still
+    return remove_database(std::exchange(report_.copy, {}));  // it is still the same as vault.db
   }
 
   bool is_sealed() const { return read_header(path_).kind == DatabaseHeader::Kind::sealed; }
 
-  /// False: what hinders is found.
+  /// Returns false, and adds a finding, if something prevents that.
   bool can_be_opened() {
     const Status known = require_known_seals(path_);
     Status right;
@@ -134,7 +134,7 @@ class Check {
       right = check_page_key(path_, *disk_.page_key());
     else if (known && is_sealed())
       right = fail(Errc::damaged_vault,
-                   "it is sealed, and cannot be looked at before vault.key is right again");
+                   "it is sealed, and cannot be checked until vault.key is right again");
     if (known && right) return true;
     const Error& error = known ? right.error() : known.error();
     report_.findings.push_back(
@@ -159,9 +159,9 @@ class Check {
     for (const BlockId block : blocks) input.mapped[block] = true;
   }
 
-  /// Blocks that have not moved yet lie at the source of a migration. While that is under way, no
-  /// row of a place is deleted: the source would give an old content of its block. Returns whether
-  /// it is known where all blocks are.
+  /// Adds the blocks that have not moved yet, which lie at the source of a migration. While the
+  /// migration is under way, no row of a place is deleted, because the source would then supply an
+  /// old content of the block. Returns whether the place of every block is known.
   bool look_at_source(StateReport& state, FileCheckInput& input) {
     bool known = true;
     for (Finding& finding : state.findings) {
@@ -175,7 +175,7 @@ class Check {
       state.findings.push_back(
           {"source-database",
            "source/vault.db",
-           fmt::format("{}: where the blocks are that have not moved yet is not known; {}",
+           fmt::format("{}: it is not known where the blocks are that have not moved yet; {}",
                        database.error().message, kMakeAnew),
            {}});
       return false;
@@ -202,7 +202,7 @@ class Check {
   Rows look(Database& database) {
     progress_("checking positions");
     const auto other = other_owner(database, {vault_.config().volume, params_, {}});
-    if (other && !other->empty()) {  // what cannot be read shows below
+    if (other && !other->empty()) {  // errors are reported below
       Rows rows{std::make_unique<NoState>(), {}};
       rows.state->findings.push_back({"other-vault", "vault.db", *other, {}});
       rows.state->refused = Error{Errc::damaged_vault, *other};
@@ -225,12 +225,12 @@ class Check {
     add_mapped(rows.state->blocks, input);
     const bool known = !vault_.config().source || look_at_source(*rows.state, input);
     input.all_known = known;
-    if (const auto backups = read_lists(database))  // no file's
+    if (const auto backups = read_lists(database))  // blocks of backups belong to no file
       for (const BackupList& backup : *backups)
         for (const BlockId block : backup.blocks)
           if (block < input.mapped.size()) input.mapped[block] = false;
     rows.files = check_files(database, input);
-    if (rows.files.refused || !known)  // then nothing is mended: data may be there still
+    if (rows.files.refused || !known)  // mend nothing, because data may still be there
       for (Findings* findings : {&rows.state->findings, &rows.files.findings})
         for (Finding& finding : *findings) finding.repair.clear();
     return rows;
@@ -240,7 +240,7 @@ class Check {
     std::move(findings.begin(), findings.end(), std::back_inserter(report_.findings));
   }
 
-  /// False: the rows are in no state to be mended.
+  /// Adds the findings to the report. Returns false if the rows are in no state to be mended.
   bool tell(Rows rows) {
     add(std::move(rows.state->findings));
     add(std::move(rows.files.findings));
@@ -252,7 +252,7 @@ class Check {
     return !rows.state->refused && !rows.files.refused;
   }
 
-  /// Looks, and leaves everything as it is.
+  /// Checks the rows, and changes nothing.
   Result<bool> check_rows(Database& database) {
     S3O_TRY(database.begin());
     const bool usable = tell(look(database));
@@ -340,7 +340,7 @@ class Check {
     if (pages.mended > 0)
       report_.findings.push_back({"mended-page", "vault.db",
                                   fmt::format("{} pages had a single bit changed", pages.mended),
-                                  "the bit is put right: nothing of them is lost"});
+                                  "the bit is corrected: nothing on them is lost"});
   }
 
   const Vault& vault_;
@@ -350,7 +350,7 @@ class Check {
   const bool repair_;
   const std::function<void(const std::string&)>& progress_;
   VaultReport report_;
-  bool lost_rows_ = false;  // of the damaged database
+  bool lost_rows_ = false;  // rows of the damaged database were lost
 };
 
 }  // namespace

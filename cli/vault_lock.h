@@ -1,11 +1,11 @@
-// For commands that need the vault for themselves.
+// Locks a vault for commands that need it for themselves.
 #pragma once
 
 #include "oramcore/vault/vault.h"
 
 namespace s3oram {
 
-/// Vault::lock_when_left(), while the user is told that it waits. Errors: vault_in_use.
+/// Calls Vault::lock_when_left(), and tells the user that it waits. Errors: vault_in_use.
 Status lock_vault(Vault& vault);
 
 }  // namespace s3oram

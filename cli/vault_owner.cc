@@ -22,7 +22,7 @@ Status become_owner(const std::filesystem::path& name, const std::function<Statu
   } else {
     auto opened = VaultPlace::open(mount ? mount->vault : name);
     if (!opened && (use == VaultUse::unmount || opened.error().code == Errc::not_a_vault))
-      return {};  // Vault::find() says what is wrong
+      return {};  // the caller's Vault::find() reports what is wrong
     if (!opened) return fail(std::move(opened).error());
     owner = opened->owner();
     place = std::move(*opened);
@@ -38,7 +38,7 @@ Status become_owner(const std::filesystem::path& name, const std::function<Statu
 Status require_own_directory(const std::filesystem::path& directory) {
   if (::geteuid() != 0) return {};
   const auto refused = [&](const std::string& why) {
-    return fail(Errc::usage, "{}: {}: run this as the user whose it is (see: runuser)",
+    return fail(Errc::usage, "{}: {}; run this as the user to whom it belongs (see: runuser)",
                 directory.string(), why);
   };
   if (const auto mount = listed_mount(directory); mount && mount->user != 0)

@@ -1,4 +1,4 @@
-// How a command of this program opens a volume.
+// The options with which a command of this program opens a volume.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,7 +11,8 @@ namespace s3oram {
 /// Adds --timeout, in seconds.
 void add_timeout(CLI::App& app, int& seconds);
 
-/// `progress` must outlive them. Errors: a program of a local vault's is not there.
+/// Returns the options, which `progress` must outlive. Errors: failed (the server program of a
+/// local vault is missing).
 Result<VolumeOptions> volume_options(const Vault& vault, int timeout_seconds, Progress& progress);
 
 }  // namespace s3oram
