@@ -1,25 +1,26 @@
 # shellcheck shell=bash
-# Completion of s3oramfs and s3oramfs-serverd for bash. The programs themselves are asked for their
-# commands and options, so that this never falls behind them.
+# Completion of s3oramfs and s3oramfs-serverd for bash. It asks the programs themselves for their
+# commands and options, so that it is never out of date.
 
 _s3oramfs_commands() {
   [[ $1 == *-serverd ]] || echo help
   "$1" --help 2> /dev/null | sed -nE 's/^  ([a-z]+)( .*)?$/\1/p' | sort -u
 }
-# A command's options are the first column of its help. Those of s3oramfs itself are in its usage.
+# A command's options are in the first column of its help. Those of s3oramfs itself are in its
+# usage.
 _s3oramfs_options() {
   "$@" --help 2> /dev/null | sed -nE 's/^(  | +s3oramfs )(-[^ ]*( \| -[^ ]*)?).*/\2/p' |
     grep -oE -- '--?[a-z][a-z-]*'
 }
 _s3oramfs_mount_options() { "$1" mount --help 2> /dev/null | sed '1,/^Mount options:/d; s/ x-\.\.\.//'; }
-# _s3oramfs_type OPTION PROGRAM [COMMAND]: its value's type, and what the help says of it.
+# _s3oramfs_type OPTION PROGRAM [COMMAND]: the type of its value, and the help's text about it.
 _s3oramfs_type() {
   [[ ! $1 =~ ^--?[a-z][a-z-]*$ ]] || "${@:2}" --help 2> /dev/null | sed -nE "s/^  (-.,)?$1 ([A-Z].*)/\2/p"
 }
 # The words that a type lists: "shuffle matrix" of "KIND  shuffle or matrix; default: ...".
 _s3oramfs_listed() { sed -E 's/^[^ ]+|\([^)]*\)|;.*|,| or / /g' <<< "$1"; }
 _s3oramfs_takes_directory() { "$@" --help 2> /dev/null | grep -qE '^Usage:.*(VAULT|DIRECTORY)'; }
-# Whether it is a vault that exists, and so may be the name of a mount.
+# Whether the argument is an existing vault, which may also be given as the name of a mount.
 _s3oramfs_takes_name() { "$@" --help 2> /dev/null | grep -qE '^  (DIRECTORY\|)?VAULT +The (vault|mount point)'; }
 # Names of mounts (man s3oramfs, NAMED MOUNTS) that begin with $1.
 _s3oramfs_names() {
@@ -30,7 +31,7 @@ _s3oramfs_names() {
   done
 }
 
-# Sets words to those up to the cursor, which readline has split at = and : too.
+# Sets words to the words up to the cursor, joining those that readline has also split at = and :.
 _s3oramfs_join() {
   local part joins=""
   words=("$program")
@@ -40,7 +41,7 @@ _s3oramfs_join() {
     [[ $part == [=:]* ]] || joins=""
   done
 }
-# Sets asked to the program, and its command if there is one before the cursor.
+# Sets asked to the program, and to its command if one stands before the cursor.
 _s3oramfs_ask() {
   local part
   asked=("$program")
@@ -51,7 +52,8 @@ _s3oramfs_ask() {
     fi
   done
 }
-# Sets type to the value's that is to be completed, if it is one, and before to what of the word is not.
+# If a value is to be completed, sets type to its type, and before to the part of the word before
+# it.
 _s3oramfs_find_value() {
   local option=${words[-2]}
   if [[ $word == --*=* ]]; then
@@ -73,7 +75,7 @@ _s3oramfs() {
   commands=$(_s3oramfs_commands "$program")
   _s3oramfs_join
   _s3oramfs_ask
-  split=${words[-1]} # what readline does not replace
+  split=${words[-1]} # the part that readline does not replace
   [[ $last == [=:]* ]] || split=${split%"$last"}
   word=$split$2
   _s3oramfs_find_value

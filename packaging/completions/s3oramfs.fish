@@ -1,12 +1,13 @@
-# Completion of s3oramfs and s3oramfs-serverd for fish. The programs themselves are asked for their
-# commands and options, so that this never falls behind them.
+# Completion of s3oramfs and s3oramfs-serverd for fish. It asks the programs themselves for their
+# commands and options, so that it is never out of date.
 
 function __s3oramfs_commands
     string match -q '*-serverd' $argv[1]; or echo help
     $argv[1] --help 2>/dev/null | string match -rg '^  ([a-z]+)(?: .*)?$' | sort -u
 end
 
-# A command's options are the first column of its help. Those of s3oramfs itself are in its usage.
+# A command's options are in the first column of its help. Those of s3oramfs itself are in its
+# usage.
 function __s3oramfs_options
     $argv --help 2>/dev/null | string match -rg '^(?:  | +s3oramfs )(-\S*(?: \| -\S*)?)' |
         string match -ar -- '--?[a-z][a-z-]*'
@@ -16,7 +17,7 @@ function __s3oramfs_mount_options
     $argv[1] mount --help 2>/dev/null | sed '1,/^Mount options:/d; s/ x-\.\.\.//' | string match -ar '\S+'
 end
 
-# __s3oramfs_type OPTION PROGRAM [COMMAND]: its value's type, and what the help says of it.
+# __s3oramfs_type OPTION PROGRAM [COMMAND]: the type of its value, and the help's text about it.
 function __s3oramfs_type
     string match -qr '^--?[a-z][a-z-]*$' -- $argv[1]
     and $argv[2..] --help 2>/dev/null | string match -rg "^  (?:-.,)?$argv[1] ([A-Z].*)"
@@ -31,7 +32,7 @@ function __s3oramfs_takes_directory
     $argv --help 2>/dev/null | string match -qr '^Usage:.*(VAULT|DIRECTORY)'
 end
 
-# Whether it is a vault that exists, and so may be the name of a mount.
+# Whether the argument is an existing vault, which may also be given as the name of a mount.
 function __s3oramfs_takes_name
     $argv --help 2>/dev/null | string match -qr '^  (DIRECTORY\|)?VAULT +The (vault|mount point)'
 end
@@ -45,7 +46,7 @@ function __s3oramfs_names
     end
 end
 
-# The program, and its command if there is one before the cursor.
+# Prints the program, and its command if one stands before the cursor.
 function __s3oramfs_asked
     set -l words (commandline -opc)
     set -l commands (__s3oramfs_commands $words[1])
@@ -58,18 +59,18 @@ function __s3oramfs_asked
     end
 end
 
-# What an unknown command may be given: files, with / behind directories.
+# Prints what any command may take: files, with / after directories.
 function __s3oramfs_files
     complete -C "__s3oramfs_unknown $argv[1]"
 end
 
-# What may stand where the cursor is.
+# Prints what may stand at the cursor.
 function __s3oramfs_complete
     set -l asked (__s3oramfs_asked)
     set -l last (commandline -opc)[-1]
     set -l word (commandline -ct)
     set -l option $last
-    set -l before # what of the word is not to be completed
+    set -l before # the part of the word that is not to be completed
     if string match -q -- '--*=*' $word
         set option (string replace -r '=.*' '' -- $word)
         set before $option=
