@@ -13,13 +13,13 @@ namespace {
 
 class Async : public testing::Test {
  protected:
-  /// Runs until nothing is left to do; false if that takes too long.
+  /// Runs until nothing is left to do. Returns false if that takes too long.
   bool run() {
     io_.restart();
     io_.run_for(std::chrono::seconds(20));
     return io_.stopped();
   }
-  /// Runs what can run now. (A coroutine that waits counts as something left to do.)
+  /// Runs what can run without waiting. (A coroutine that waits counts as something left to do.)
   void settle() {
     io_.restart();
     io_.poll();
@@ -76,7 +76,8 @@ TEST_F(Async, DestroyingAnEventDestroysItsWaiters) {
 }
 
 TEST_F(Async, AllRunsTogetherAndKeepsTheOrder) {
-  // Each task waits for the next one: they finish only if all run at once, and in reverse.
+  // Each task waits for the next one, so they finish only if all run together, and in reverse
+  // order.
   constexpr int kTasks = 5;
   std::vector<Event> events(kTasks + 1);
   std::string finished;

@@ -1,4 +1,4 @@
-// Root opens directories by names that other users can change. (It becomes no other user here.)
+// Root opens directories by names that other users can change. (The test process stays root.)
 #include "oramcore/base/directory.h"
 
 #include <gtest/gtest.h>
@@ -98,7 +98,7 @@ TEST_F(OpenDirectoryTest, EndsWhereTheWayDoes) {
   EXPECT_FALSE(open_nearest_directory(path("loop")));
 }
 
-// A user exchanges a file all the time: it is either the user's or refused, and never root's.
+// A user exchanges a file all the time. It is either the user's or refused, and never root's.
 TEST_F(OpenDirectoryTest, ARaceLeadsNowhere) {
   make("users", kUser);
   make("roots", 0);

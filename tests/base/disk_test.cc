@@ -1,4 +1,4 @@
-// The operating system's disk, on whatever file system the tests run.
+// The disk of the operating system, on whatever file system the tests run.
 #include "oramcore/base/disk.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace s3oram {
 namespace {
 
-/// From now on this process can open nothing: that fails with `error`.
+/// From now on this process cannot open anything; each attempt fails with `error`.
 void refuse_to_open(int error) {
   sock_filter calls[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -48,7 +48,7 @@ class SystemDiskTest : public testing::Test {
 TEST_F(SystemDiskTest, KeepsWhatWasWritten) {
   ASSERT_TRUE(open()->write(10, Bytes(3, 7)));
   auto file = open();
-  EXPECT_EQ(read(*file, 9, 6), (Bytes{0, 7, 7, 7, 0, 0})) << "beyond the end there are zeros";
+  EXPECT_EQ(read(*file, 9, 6), (Bytes{0, 7, 7, 7, 0, 0})) << "there are zeros beyond the end";
   EXPECT_TRUE(file->sync());
 }
 
@@ -59,7 +59,7 @@ TEST_F(SystemDiskTest, ReservingChangesNothingThatIsRead) {
   EXPECT_EQ(read(*file, 0, 100), Bytes(100, 7));
   EXPECT_EQ(read(*file, 100, 1 << 20), Bytes(1 << 20));
   ASSERT_TRUE(file->reserve(0));
-  ASSERT_TRUE(file->reserve(10)) << "less than is there";
+  ASSERT_TRUE(file->reserve(10)) << "less than the file has";
   EXPECT_EQ(read(*file, 0, 100), Bytes(100, 7));
 }
 

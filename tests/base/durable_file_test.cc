@@ -77,7 +77,7 @@ TEST_F(DurableFileTest, APipeIsReadWithoutWaitingForAWriter) {
   writer.join();
 }
 
-// Such a link would have root write where its maker may not.
+// Such a link would make root write where the maker of the link may not.
 TEST_F(DurableFileTest, NothingIsWrittenThroughALinkBesideIt) {
   const fs::path other = directory_ / "other";
   ASSERT_GOOD(write_durably(other, as_bytes("another's")));
@@ -88,7 +88,7 @@ TEST_F(DurableFileTest, NothingIsWrittenThroughALinkBesideIt) {
 }
 
 TEST_F(DurableFileTest, WhatRootWritesBelongsToTheOwnerThatIsNamed) {
-  if (::geteuid() != 0) return;  // there is but one owner
+  if (::geteuid() != 0) return;  // there is only one owner
   constexpr uid_t kDirectorys = 1234, kFormer = 4321;
   ASSERT_EQ(::chown(directory_.path().c_str(), kDirectorys, kDirectorys), 0);
   ASSERT_GOOD(write_durably(file_, as_bytes("one")));

@@ -67,7 +67,7 @@ TEST(Errand, GivesTheError) {
 TEST(Errand, SaysThatItsProcessHasDied) {
   auto errand = Errand::prepare([](ByteSpan, std::vector<Descriptor>&) -> Status { ::_exit(0); });
   EXPECT_FALSE(errand->run());
-  EXPECT_FALSE(errand->run()) << "there is none any more";
+  EXPECT_FALSE(errand->run()) << "it is gone by now";
 }
 
 TEST(Errand, IsNotDoneIfNobodyAsks) {
@@ -76,7 +76,7 @@ TEST(Errand, IsNotDoneIfNobodyAsks) {
   const auto write = [file](ByteSpan, std::vector<Descriptor>&) { return write_durably(file, {}); };
   {
     auto first = Errand::prepare(write), second = Errand::prepare(write);
-    *first = std::move(*second);  // the first one's process ends here, the second one's below
+    *first = std::move(*second);  // the first one's process ends here, that of the second below
   }
   EXPECT_FALSE(std::filesystem::exists(file));
   EXPECT_TRUE(has_no_children());

@@ -1,5 +1,5 @@
-// What a program notices of a file that it has open: lost, replaced, cut short, or only moved with
-// the directories above it.
+// What a program notices about a file that it has open: the file is lost, replaced, cut short, or
+// only moved together with the directories above it.
 #include "oramcore/base/file_watch.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class FileWatchTest : public testing::Test {
  protected:
   void SetUp() override { make("vault"); }
   fs::path path(const std::string& name) const { return root_.path() / name; }
-  /// A vault of that name, with the file of a store.
+  /// Makes a vault of that name, with the file of a store.
   void make(const std::string& name) const {
     fs::create_directories(path(name) / "store");
     std::ofstream(path(name) / "store/file") << "content";
@@ -39,8 +39,8 @@ class FileWatchTest : public testing::Test {
   TemporaryDirectory root_;
 };
 
-/// Returns 0 if a store that can be written, below a directory that cannot, is well until it cannot
-/// be written either. Mounts, so it runs in a process of its own.
+/// Returns 0 if a writable store below a read-only directory counts as well until the store becomes
+/// read-only too. Mounts, so it runs in a process of its own.
 int watch_below_read_only(const fs::path& above, const fs::path& store) {
   const int spaces = CLONE_NEWNS | (::geteuid() == 0 ? 0 : CLONE_NEWUSER);
   if (::unshare(spaces) != 0 || ::mount("", "/", nullptr, MS_PRIVATE | MS_REC, nullptr) != 0)
@@ -60,7 +60,8 @@ int watch_below_read_only(const fs::path& above, const fs::path& store) {
   return watch.check() ? 7 : 0;
 }
 
-// As systemd mounts the store of a server: nothing beside it can be written, or be seen.
+// The mounts are those that systemd makes for a server: nothing beside the store is writable or
+// visible.
 TEST_F(FileWatchTest, TheFileSystemOfTheFileDecidesWhetherItCanBeWritten) {
   EXPECT_EXIT(std::_Exit(watch_below_read_only(path("vault"), path("vault/store"))),
               testing::ExitedWithCode(0), "");
@@ -70,7 +71,7 @@ TEST_F(FileWatchTest, NoticesWhatHappensToTheFile) {
   const FileWatch watch(path("vault/store/file"));
   EXPECT_TRUE(watch.check());
   fs::resize_file(path("vault/store/file"), 3);
-  expect_damaged(watch, "was cut short");
+  expect_damaged(watch, "was truncated");
   move("vault/store/file", "kept");
   expect_damaged(watch, "was removed");
   std::ofstream(path("vault/store/file")) << "another";

@@ -1,4 +1,4 @@
-// What must have gone well, or the test says why it did not.
+// Checks for results that must be good, or else the test says why they are not.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Root becomes somebody else, in a process of its own each time.
+// Root becomes another user, each time in a process of its own.
 #include "oramcore/base/identity.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr uid_t kNobody = 65534;
 
-/// What /proc/self/status says.
+/// Returns what /proc/self/status says.
 std::map<std::string, std::string> process_status() {
   std::map<std::string, std::string> status;
   std::ifstream lines("/proc/self/status");
@@ -30,7 +30,7 @@ std::map<std::string, std::string> process_status() {
   return status;
 }
 
-/// The number of the first check that does not hold, or 0.
+/// Returns the number of the first check that fails, or 0.
 using Checks = std::function<int()>;
 
 int in_a_process(const Checks& checks) {
@@ -44,7 +44,7 @@ int in_a_process(const Checks& checks) {
 class IdentityTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can become someone else";
   }
 };
 

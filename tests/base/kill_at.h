@@ -13,11 +13,11 @@
 namespace s3oram::test {
 
 struct Outcome {
-  bool ended = false;                // by itself, and well
-  std::vector<std::uint64_t> calls;  // system calls that were begun
+  bool ended = false;                // without being killed, and with success
+  std::vector<std::uint64_t> calls;  // the system calls that began
 };
 
-/// Runs `work` in a child process that is killed when it begins its n-th system call.
+/// Runs `work` in a child process, which is killed when it begins its n-th system call.
 template <class Work>
 Outcome kill_at(std::size_t n, Work work) {
   const pid_t child = ::fork();

@@ -1,4 +1,4 @@
-// What a program makes of the limits that it inherits. Each case is a child process with limits of
+// How a program handles the limits that it inherits. Each case is a child process with limits of
 // its own.
 #include "oramcore/base/limits.h"
 
@@ -35,7 +35,7 @@ rlim_t soft_limit(int resource) {
   return limit.rlim_cur;
 }
 
-/// Whether `holds()` in a process of its own, which ends by no signal.
+/// Whether `holds()` returns true in a process of its own, which no signal ends.
 bool in_child(const std::function<bool()>& holds) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(holds() ? 0 : 1);
@@ -88,7 +88,7 @@ TEST(Limits, WhatIsNeededAndWhatIsAllowedIsSaid) {
     return check_limits("v", {.file_bytes = 1 << 20}) && !checked &&
            checked.error().code == Errc::unsupported &&
            checked.error().message ==
-               "v: the limit of file sizes is 1.0 MiB, and at least 2.0 MiB are needed: raise it "
+               "v: the limit of file sizes is 1.0 MiB, and at least 2.0 MiB are needed; raise it "
                "(ulimit -f, LimitFSIZE=)";
   }));
   EXPECT_TRUE(in_child([] {
@@ -116,10 +116,11 @@ TEST(Limits, ThreadsHaveTheirStacksWhateverTheShellSays) {
     })) << shell;
 }
 
-// (Sanitizers map what they need for themselves, and cannot do without it.)
+// (Sanitizers map memory that they need, and cannot do without it.)
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST(Limits, ThreadsThatCannotBeStartedAreErrors) {
-  // Without room for a stack. (A limit of processes does not hold for root.)
+  // There is no room for another stack. (A limit on the number of processes does not apply to
+  // root.)
   EXPECT_TRUE(in_child([] {
     settle_limits();
     set_limit(RLIMIT_AS, 1 << 20, 1 << 20);
@@ -131,7 +132,7 @@ TEST(Limits, ThreadsThatCannotBeStartedAreErrors) {
            one.error().message.find("for a test") != std::string::npos &&
            one.error().message.find(needed) != std::string::npos;
   }));
-  EXPECT_TRUE(check_threads(20));  // not before: the child would have their stacks
+  EXPECT_TRUE(check_threads(20));  // not earlier: the child would have their stacks
 }
 
 TEST(Limits, WithoutMemoryAProgramEndsInWords) {

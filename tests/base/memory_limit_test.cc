@@ -60,7 +60,7 @@ TEST_F(MemoryLimit, IsWhatIsThrottledAtToo) {
   EXPECT_EQ(usable(), 32 * kMiB);
 }
 
-// In a container the groups above cannot be seen, and those that can are not where the list says.
+// In a container the groups above cannot be seen, and the visible ones are not where the list says.
 TEST_F(MemoryLimit, OfTheFirstVersionHoldsAboveAContainerToo) {
   put("proc/self/cgroup", "4:memory:/docker/1\n");
   put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
@@ -71,7 +71,7 @@ TEST_F(MemoryLimit, OfTheFirstVersionHoldsAboveAContainerToo) {
 TEST_F(MemoryLimit, WhatTheKernelKeepsOfFilesIsLeft) {
   put("proc/self/cgroup", "0::/a/b\n");
   put("sys/fs/cgroup/a/memory.max", "104857600\n");
-  put("sys/fs/cgroup/a/memory.current", "94371840\n");  // 90 MiB, 50 of them of files
+  put("sys/fs/cgroup/a/memory.current", "94371840\n");  // 90 MiB, 50 of which are files
   put("sys/fs/cgroup/a/memory.stat",
       "anon 41943040\nactive_file 20971520\ninactive_file 31457280\nfile_dirty 10485760\n");
   EXPECT_EQ(room().limit, 100 * kMiB);

@@ -1,4 +1,4 @@
-// The responder over real sockets, against clients of every kind.
+// The responder over real sockets, with clients of every kind.
 #include "oramcore/base/metrics_responder.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ class Responder : public testing::Test {
     socket.connect({asio::ip::make_address("127.0.0.1"), static_cast<std::uint16_t>(port)});
     return socket;
   }
-  /// Everything until the other side closes.
+  /// Reads everything until the other side closes.
   static std::string answer_on(Tcp::socket& socket) {
     std::string answer;
     error_code ended;
@@ -55,7 +55,7 @@ class Responder : public testing::Test {
   }
   std::string ask(const std::string& request) {
     Tcp::socket socket = connect();
-    error_code refused;  // it may answer before it has read all
+    error_code refused;  // it may answer before it has read everything
     asio::write(socket, asio::buffer(request), refused);
     return answer_on(socket);
   }
@@ -104,7 +104,7 @@ TEST_F(Responder, RefusesAllElse) {
   EXPECT_EQ(pages_, 0);
 }
 
-// A web page whose name was made to point here must not read it through a browser.
+// A web page whose name was made to point here must not read the metrics through a browser.
 TEST_F(Responder, IsAskedForByLocalNamesAlone) {
   start();
   for (const char* host : {"localhost", "localhost:9751", "127.0.0.1", "127.0.0.2:9", "[::1]:9751"})
@@ -138,7 +138,7 @@ TEST_F(Responder, ManyConnectionsHoldNothingForLong) {
   std::vector<Tcp::socket> held;
   for (int i = 0; i < 20; ++i) held.push_back(connect());
   for (Tcp::socket& each : held) EXPECT_EQ(answer_on(each), "");
-  // All are cut off by now; the place of the last may come free a moment later.
+  // All connections are cut off by now; the place of the last may become free a moment later.
   const auto deadline = std::chrono::steady_clock::now() + 10s;
   std::string answer;
   while (answer.empty() && std::chrono::steady_clock::now() < deadline) answer = get("/metrics");
@@ -162,7 +162,7 @@ TEST_F(Responder, WhoReadsNothingIsCutOff) {
   EXPECT_EQ(status(answer), "HTTP/1.1 200 OK");
 }
 
-// As the programs end: the context stops, and is gone, even if clients are still connected.
+// The way the programs end: the context stops, and is gone, even if clients are still connected.
 TEST(ResponderEnds, WithConnectionsOpen) {
   asio::io_context client;
   std::vector<Tcp::socket> open;

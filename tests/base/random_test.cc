@@ -64,8 +64,9 @@ TEST(Prg, SameSeedAndContextGiveTheSameStreamEverywhere) {
   EXPECT_EQ(draw(one, 1000), draw(two, 1000));
 }
 
-// Servers of different versions must draw the same. The bytes are BLAKE2b's and ChaCha20's as
-// Python's hashlib and `openssl enc -chacha20` compute them: 32 from the start, 32 from 1 MiB on.
+// Servers of different versions must draw the same bytes. The expected bytes are those that
+// Python's hashlib (BLAKE2b) and `openssl enc -chacha20` compute: 32 from the start, 32 from 1 MiB
+// on.
 TEST(Prg, TheStreamIsPinned) {
   const Bytes start = {0x62, 0xb3, 0xb4, 0x90, 0x0d, 0x51, 0x18, 0xfb, 0xda, 0xe3, 0x41,
                        0xc5, 0x5b, 0xb5, 0xc1, 0x75, 0x98, 0x78, 0x85, 0x1d, 0x43, 0xe1,

@@ -1,4 +1,4 @@
-// What is taken for a slip of the pen.
+// Which words are recognized as misspelled.
 #include "oramcore/base/spelling.h"
 
 #include <gtest/gtest.h>

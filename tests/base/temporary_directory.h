@@ -1,4 +1,4 @@
-// Folders that go with the test.
+// Directories that are removed when the test ends.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
-/// One that is the working directory while it lives.
+/// A temporary directory that is the working directory while it lives.
 class WorkingDirectory : public TemporaryDirectory {
  public:
   WorkingDirectory() : before_(std::filesystem::current_path()) {

@@ -2,9 +2,9 @@
 """upward_includes.py BUILD SOURCE: plants, in every library of the product, an include of each
 header that it must not see, and requires that the compiler does not find it.
 
-Which folder may see which is written down here once more, apart from CMakeLists.txt, so that a link
-that is added by mistake fails this test. A header that must be seen is planted too: then the
-compiler must find it, or "not found" would prove nothing."""
+The folders that each folder may see are listed here a second time, apart from CMakeLists.txt, so that
+a link that is added by mistake fails this test. A header that must be visible is planted too, and the
+compiler must find it; otherwise "not found" would prove nothing."""
 
 import json
 import os
@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-# Of each library: its folder's source, and what it may not see. Folders stand in the order in which
-# they build upon each other; a folder sees none that stands behind it.
+# For each library: a source of its folder, and the headers that it may not see. Folders are in the
+# order in which they build on each other; a folder sees none that comes after it.
 ORDER = [
     ("s3o_base", "oramcore/base"),
     ("s3o_db", "oramcore/db"),
@@ -37,13 +37,13 @@ ORDER = [
     ("s3o_fused_kernel", "fused/kernel"),
     ("s3o_fused_daemon", "fused/daemon"),
 ]
-# Folders beside one of those, and behind none of the rest.
+# Folders beside one of those above, which come after none of the others.
 BESIDE = [
     ("s3o_mirror_client", "oramcore/schemes/mirror/client"),
     ("s3o_serverd_mirror", "serverd/mirror"),
 ]
-# Branches that must not see each other at all: a server has no client and no vault, and what the
-# commands share with the daemon has no server.
+# Branches that must not see each other at all: a server has no client and no vault, and the code that
+# the commands share with the daemon has no server.
 APART = {
     "s3o_serverd_store": ["oramcore/client", "oramcore/vault", "oramcore/volume"],
     "s3o_serverd_oram": ["oramcore/client", "oramcore/vault", "oramcore/volume"],
@@ -57,7 +57,7 @@ APART = {
 
 
 def command_of(commands, target):
-    """The compiler's arguments for a file of the target, without what it reads and writes."""
+    """The compiler's arguments for a file of the target, without its input and output."""
     for entry in commands:
         if f"/{target}.dir/" not in entry["command"]:
             continue
@@ -66,7 +66,7 @@ def command_of(commands, target):
             if skip:
                 skip = False
             elif word in ("-o", "-c", "-include"):
-                skip = True  # their argument too; a precompiled header sees what its target sees
+                skip = True  # and its argument; a precompiled header sees what its target sees
             elif word != "-Winvalid-pch":
                 kept.append(word)
         return kept
@@ -82,7 +82,7 @@ def finds(command, header, directory):
     planted = os.path.join(directory, "planted.cc")
     with open(planted, "w", encoding="utf-8") as file:
         file.write(f'#include "{header}"\n')
-    # -M: the preprocessor alone, which stops at the first header that is not there.
+    # -M: only the preprocessor, which stops at the first missing header.
     run = subprocess.run(command + ["-M", planted], cwd=directory, capture_output=True, text=True)
     if run.returncode == 0:
         return True
@@ -101,7 +101,7 @@ def main():
             command = command_of(commands, target)
             if command is None:
                 print(f"{target}: compiles no file")
-                failures += target != "s3o_oram"  # headers alone
+                failures += target != "s3o_oram"  # only headers
                 continue
             if not finds(command, header_in(source, folder), directory):
                 print(f"{target} does not see its own {folder}")

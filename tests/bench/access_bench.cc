@@ -1,14 +1,14 @@
-// Accesses of a local vault: how many a second, how long one read takes, and where the time of
-// its retrieval goes.
+// Measures accesses of a local vault: how many there are in a second, how long one read takes, and
+// how the time of its retrieval is spent.
 //
 //   access_bench [BLOCK_SIZE [BLOCKS [AT_ONCE [EVICTOR]]]]      (4096 4000 32 shuffle)
 //
-// EVICTOR: shuffle or matrix, with three servers; selection is mirror, with two.
+// EVICTOR: shuffle or matrix, with three servers; selection means a mirror with two.
 //
-// The split: `total` is a read as the device's user sees it, one at a time. `disk` and `arithmetic`
-// are one server's work for the same path, measured in this process on a store of the same shape:
-// reading and checking the frames from the page cache, and the inner product. The rest is messages,
-// servers sharing the machine's cores, and the client.
+// The split: `total` is the time of a read as the device's user sees it, one read at a time. `disk`
+// and `arithmetic` are one server's work for the same path, measured in this process on a store of
+// the same shape: reading and checking the bucket versions from the page cache, and the inner
+// product. The rest is messages, servers sharing the machine's cores, and the client.
 #include <stdlib.h>
 
 #include <chrono>
@@ -71,7 +71,7 @@ struct Split {
   double disk, arithmetic;
 };
 
-// One server's work for a path of `height` levels below a root with A/2 slots in use.
+// Measures one server's work for a path of `height` levels below a root with A/2 slots in use.
 Split server_work(const VolumeParams& params, unsigned height, const std::filesystem::path& file) {
   BucketStore store(need(system_disk().open(file)), {}, params.root_buffer_slots(),
                     params.bucket_size, params.slot_size(), 0);

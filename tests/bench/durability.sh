@@ -1,6 +1,7 @@
 #!/bin/bash
-# What durability costs: accesses of a local vault with every promise kept, without the commit of
-# intents, and without any fdatasync. Rounds alternate, so that a machine's moods hit all alike.
+# Measures what durability costs: accesses of a local vault with every promise kept, without the
+# commit of access records, and without any fdatasync. Rounds alternate, so that changes in the
+# machine's speed affect all three alike.
 #
 #   durability.sh ACCESS_BENCH [BLOCK_SIZE [BLOCKS [AT_ONCE]]]
 #

@@ -1,9 +1,10 @@
-// The field's kernels against the memory of this machine, measured in the same run:
+// Compares the field's kernels with the memory of this machine, in the same run:
 //   bin/field_bench
-// GB/s is payload: bytes of rows for the inner product; for the matrix product bytes of rows once
-// for each multiply-add. of_read is the inner product over the faster of two plain reads of the
-// same rows (in_order and abreast, GB/s), all three taken in turns: medians of the turns. The sum
-// and the bit product are those of a mirror: half of the rows, and an eviction.
+// GB/s counts the payload: for the inner product, the bytes of the rows; for the matrix product,
+// the bytes of the rows once for each multiply-add. of_read is the rate of the inner product
+// divided by that of the faster of two plain reads of the same rows (in_order and abreast, GB/s).
+// All three take turns, and the medians of the turns count. The sum and the bit product are those
+// of a mirror: over half of the rows, and in an eviction.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace {
 const gf::Kernel kBest = gf::kernel();
 constexpr std::size_t kStore = std::size_t{256} << 20;  // far more than the caches hold
 
-/// Of this thread on a processor: what else the machine runs in between does not count.
+/// Returns the processor time of this thread, so that other work on the machine does not count.
 double seconds(const auto& work) {
   const auto now = [] {
     timespec time{};
@@ -52,9 +53,9 @@ std::vector<const std::uint8_t*> rows_of(ByteSpan bytes, std::size_t length) {
   return rows;
 }
 
-// A plain read: the XOR of all words, as little work as a read can come with, in vectors as wide as
-// the machine has. Which order the memory likes best depends on the machine: both are measured, and
-// the faster is what the kernel is held against.
+// A plain read: the XOR of all words, the least work that a read can come with, in the widest
+// vectors that the machine has. Which order is faster depends on the machine, so both are measured,
+// and the kernel is compared with the faster one.
 using Vector = std::uint64_t __attribute__((vector_size(64)));
 #ifdef __x86_64__
 #define S3O_WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -71,7 +72,7 @@ std::uint64_t fold(const Vector (&sums)[kRows]) {
   return words;
 }
 
-/// From the first byte to the last.
+/// Reads from the first byte to the last.
 S3O_WIDEST std::uint64_t read_in_order(const std::uint8_t* from, std::size_t size) {
   Vector sums[kRows] = {};
   for (std::size_t at = 0; at + sizeof sums <= size; at += sizeof sums)
@@ -85,7 +86,7 @@ S3O_WIDEST std::uint64_t read_in_order(const std::uint8_t* from, std::size_t siz
   return fold(sums);
 }
 
-/// Eight rows of `length` bytes abreast, fetching the next eight.
+/// Reads eight rows of `length` bytes abreast, and fetches the next eight meanwhile.
 S3O_WIDEST std::uint64_t read_abreast(const std::uint8_t* from, std::size_t size,
                                       std::size_t length) {
   Vector sums[kRows] = {};
@@ -112,14 +113,14 @@ void bench_inner_product(benchmark::State& state) {
   const auto kernel = static_cast<gf::Kernel>(state.range(0));
   if (!gf::use(kernel)) return state.SkipWithError("not on this machine");
   const auto length = static_cast<std::size_t>(state.range(1));
-  // Each thread has its part of the rows, as the workers of a server have.
+  // Each thread gets its part of the rows, as a server's workers do.
   const std::size_t part = kStore / static_cast<std::size_t>(state.threads());
   const ByteSpan mine =
       ByteSpan(store()).subspan(part * static_cast<std::size_t>(state.thread_index()), part);
   const auto rows = rows_of(mine, length);
   const Bytes coefficients = random_bytes(rows.size());
   Bytes out(length);
-  // Both threads do the same at the same time.
+  // Both threads do the same work at the same time.
   static std::barrier<> both(2);
   const auto timed = [&](const auto& work) {
     if (state.threads() == 2) both.arrive_and_wait();
@@ -246,7 +247,7 @@ std::vector<std::int64_t> kernels_here() {
 }
 const std::int64_t kBestHere = static_cast<std::int64_t>(kBest);
 
-// Slots of 4 KiB and of 128 KiB, bare and with what the client adds to a block.
+// Slots of 4 KiB and of 128 KiB, without and with what the client adds to a block.
 BENCHMARK(bench_inner_product)
     ->ArgNames({"kernel", "length"})
     ->ArgsProduct({kernels_here(), {4096, 4176, 131072, 131152}})

@@ -1,10 +1,10 @@
-// One server's disk part in a retrieval whose path is not in memory: its bucket versions read one
-// after another, and at the same time by threads.
+// Measures one server's disk part in a retrieval whose path is not in memory: its bucket versions
+// are read one after another, and at the same time by threads.
 //
 //   path_bench DIRECTORY [BLOCK_SIZE [Z [HEIGHT [THREADS]]]]      (131072 16 10 8)
 //
-// Makes a store of all of the tree's bucket versions in DIRECTORY, which lies on the disk to be
-// measured, and takes random paths; each time the kernel is made to forget the file.
+// Makes a store of all of the tree's bucket versions in DIRECTORY, which must be on the disk to be
+// measured, and takes random paths. Each time, the kernel is made to forget the file.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -56,7 +56,7 @@ int run(const std::filesystem::path& directory, std::size_t block_size, std::siz
   const std::filesystem::path file = directory / "path_bench.slots";
   std::filesystem::remove(file);
   BucketStore store(need(system_disk().open(file)), {}, 0, z, block_size, 0);
-  // Evictions leave the versions of buckets in any order.
+  // Evictions leave a bucket's version anywhere in the file.
   std::mt19937_64 random(1);
   std::vector<BucketVersionNumber> version_of(bucket_count(height) + 1);
   for (std::size_t i = 0; i < version_of.size(); ++i)

@@ -1,5 +1,6 @@
-// What it costs that servers are not trusted: the same accesses of a local vault with `security`
-// honest-but-curious and malicious, in turn, and the ratios: time, processor time, traffic.
+// Measures what it costs not to trust the servers: makes the same accesses of a local vault with
+// `security` honest-but-curious and malicious in turn, and prints the ratios of time, processor
+// time and traffic.
 //
 //   security_bench [BLOCK_SIZE [BLOCKS [ROUNDS]]]      (131072 600 3)
 #include <stdlib.h>
@@ -39,7 +40,7 @@ double processor_seconds(int who) {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// Of an access, in ms and bytes.
+/// The cost of an access, in ms and bytes.
 struct Cost {
   double time = 0, client = 0, servers = 0;  // time, and processor time
   double up = 0, down = 0;                   // over the client's links

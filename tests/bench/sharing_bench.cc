@@ -1,4 +1,5 @@
-// Sharing and recovering a block. GB/s is the secret's bytes: each server's share has as many.
+// Measures sharing and recovering a block. GB/s counts the secret's bytes; each server's share has
+// as many.
 #include <benchmark/benchmark.h>
 
 #include "oramcore/sharing/shamir.h"
@@ -24,7 +25,7 @@ void bench_create_shares(benchmark::State& state) {
 }
 BENCHMARK(bench_create_shares)->ArgNames({"t", "l"})->Args({1, 3})->Args({1, 4})->Args({2, 5});
 
-/// What create_shares cannot beat: its random bytes, for t = 1.
+/// A bound for create_shares: its random bytes alone, for t = 1.
 void bench_random_bytes(benchmark::State& state) {
   Prg random(Seed{}, as_bytes("sharing_bench"));
   Bytes out(kBlock);

@@ -150,7 +150,7 @@ TEST(BenchReport, ThePictureHasABarForEachFigure) {
   for (auto at = svg.find("height=\"12\" fill="); at != std::string::npos;
        at = svg.find("height=\"12\" fill=", at + 1))
     ++bars;
-  EXPECT_EQ(bars, 2u + 4u);  // the legend's, too
+  EXPECT_EQ(bars, 2u + 4u);  // the legend's bars too
   EXPECT_NE(svg.find("/mnt/&lt;private&gt; (fuse.s3oramfs)"), std::string::npos);
   EXPECT_NE(svg.find("ms, less is better"), std::string::npos);
   EXPECT_TRUE(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
@@ -203,10 +203,10 @@ TEST(Terminal, ALineFits) {
   EXPECT_EQ(fitted(three, 30), "making the volume: waiting ...");
   EXPECT_EQ(fitted("a (b", 3), "...");
   EXPECT_EQ(fitted("abc", 2), "..");
-  EXPECT_EQ(fitted("na\xc3\xafve text", 6), "na...");  // no half of a character
+  EXPECT_EQ(fitted("na\xc3\xafve text", 6), "na...");  // no half character
 }
 
-/// As a person sees it: a pseudo-terminal of 60 columns.
+/// The output that a person sees, on a pseudo-terminal of 60 columns.
 TEST(Terminal, ProgressStaysOnItsLine) {
   winsize size{.ws_row = 24, .ws_col = 60, .ws_xpixel = 0, .ws_ypixel = 0};
   int terminal = -1;

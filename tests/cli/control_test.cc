@@ -1,4 +1,4 @@
-// Questions to a daemon that is not there any more, or is no daemon.
+// Requests to a daemon that is gone, or to a process that is not a daemon.
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -28,7 +28,7 @@ class QuestionTest : public VaultFixture {
     ASSERT_EQ(::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     ASSERT_EQ(::listen(listener_.get(), 5), 0);
   }
-  /// Takes the question, and leaves after these words.
+  /// Takes the request, and ends after sending `words`.
   void reply(const std::string& words) {
     const Descriptor taken(::accept(listener_.get(), nullptr, nullptr));
     char question[64];
@@ -36,7 +36,7 @@ class QuestionTest : public VaultFixture {
     ASSERT_EQ(::send(taken.get(), words.data(), words.size(), 0),
               static_cast<ssize_t>(words.size()));
   }
-  /// What comes of a question, while which `daemon` acts.
+  /// Returns the outcome of a request, while `daemon` acts.
   Errc outcome(const std::function<void()>& daemon) {
     auto question = Question::ask(*vault_, "status", std::chrono::seconds(20));
     if (!question) return question.error().code;
@@ -59,7 +59,7 @@ TEST_F(QuestionTest, NobodyThereIsNotMounted) {
   EXPECT_EQ(outcome([] {}), Errc::not_mounted) << "a socket that was left";
 }
 
-// A daemon that is killed at that moment: umount must not take it for one that fails to write.
+// The daemon is killed at that moment. umount must not report that it failed to write.
 TEST_F(QuestionTest, AClientThatLeavesWithoutReadingItWasNotThere) {
   listen();
   EXPECT_EQ(outcome([&] { listener_ = Descriptor(); }), Errc::not_mounted) << said_;

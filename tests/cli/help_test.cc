@@ -1,4 +1,4 @@
-// --help of every program and command fits a terminal.
+// The --help of every program and command fits a terminal.
 #include <gtest/gtest.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-// What is mounted, by the command line, the environment, and the files of named mounts.
+// What a mount command mounts, by the command line, the environment, and the files of named mounts.
 #include "cli/mount_words.h"
 
 #include <gtest/gtest.h>
@@ -123,7 +123,7 @@ TEST_F(MountWordsTest, TheEnvironmentAlone) {
 }
 
 TEST_F(MountWordsTest, ListTheNames) {
-  refused({}, Errc::usage, "would make a name of it");
+  refused({}, Errc::usage, "to define a name");
   name("photos", "vault = /v\n");
   name("letters", "vault = /w\n");
   name("photos.env", "S3ORAMFS_OPTIONS=-f\n");

@@ -1,4 +1,4 @@
-// Reading a record, and what is found in it and drawn of it.
+// Reads a record, finds what is in it, and draws it.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -89,7 +89,7 @@ TEST(RecordFindings, CountsAndTests) {
   EXPECT_LT(fixed.uniform_p, 1e-100);
 }
 
-// A tree that grew meanwhile: a path of the shorter tree is no path of the one that is there now.
+// The tree grew meanwhile: a path of the shorter tree is not a path of the current one.
 TEST(RecordFindings, TakeTheHeightThatTheTreeHasNow) {
   RecordStretch grown = stretch(1, true);
   for (std::size_t i = 0; i < 100; ++i) grown.seen[i].level = 7;

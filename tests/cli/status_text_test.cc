@@ -164,7 +164,7 @@ TEST(StatusText, TellsOfAMigration) {
             "from ring (source server 1 (a:1)): 25 % of 100 blocks here, about 2 h left; at most "
             "2.0 KiB a second");
   status = {{"vault", "/v"}, {"ready", true}, {"mounted", false}, {"moving_from", "ring"}};
-  EXPECT_EQ(moving(), "from ring: blocks move while it is mounted");
+  EXPECT_EQ(moving(), "from ring: blocks move while the vault is mounted");
 }
 
 TEST(StatusText, ASilentServerTellsNothingOfItsLinks) {
@@ -192,7 +192,7 @@ TEST(StatusText, SaysOnlyWhatIsKnownOfAMountWhoseDaemonIsGone) {
             "  local\n  local\n  local\n");
 }
 
-// Of another version's daemon.
+// The status of a daemon of another version.
 TEST(StatusText, TakesWhatIsThere) {
   ordered_json status = unmounted();
   status["mounted"] = true;

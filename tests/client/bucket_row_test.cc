@@ -1,4 +1,4 @@
-// Where evictions put blocks: what is committed of it is what the next one loads.
+// Where evictions put blocks. The rows that are committed are those that the next client loads.
 #include "oramcore/client/bucket_row.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(BucketRow, ComesBackAndNoOtherDoes) {
   EXPECT_EQ(read->blocks[0].version, 1ull << 63);
   EXPECT_EQ(read->blocks[1].block, 0xffffffffu);
   EXPECT_EQ(read->blocks[1].slot, 0xffff);
-  EXPECT_FALSE(decode_row(8, bytes)) << "of another bucket";
+  EXPECT_FALSE(decode_row(8, bytes)) << "a row of another bucket";
   for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
     Bytes damaged = bytes;
     damaged[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
@@ -34,8 +34,8 @@ TEST(BucketRow, ComesBackAndNoOtherDoes) {
   EXPECT_TRUE(decode_row(9, encode_row(9, {})));
 }
 
-// A client as far as its positions are concerned: accesses put blocks into the root, evictions
-// blocks of a path anywhere on it, and it grows whenever it likes, also twice between two
+// A client, as far as its positions are concerned. Accesses put blocks into the root, and evictions
+// put the blocks of a path anywhere on it. The tree grows at any time, even twice between two
 // evictions.
 class Client {
  public:
@@ -84,7 +84,7 @@ class Client {
     positions_.grow();
   }
   void commit() { ASSERT_GOOD(state_->commit(tree_, std::exchange(changes_, {}), {})); }
-  /// Starts again from what is in the database, which must be what there was.
+  /// Starts again from the content of the database, which must be the same as before.
   void reload() {
     Findings findings;
     auto loaded = state_->load({}, &findings);
@@ -149,7 +149,8 @@ TEST(BucketRow, WhatIsLoadedIsWhatWas) {
   }
 }
 
-// Also after the tree has grown, when more rows are written by some evictions, by none very many.
+// This also holds after the tree has grown. Then some evictions write more rows, but none very
+// many.
 TEST(BucketRow, AnEvictionChangesARowForEachBucketOfItsPath) {
   TemporaryDirectory directory;
   Client client(directory / "vault.db", 1);
@@ -167,7 +168,7 @@ TEST(BucketRow, AnEvictionChangesARowForEachBucketOfItsPath) {
       client.evict(false);
       most = std::max(most, client.take_rows());
     }
-    EXPECT_EQ(most, height + 3u) << "and the other half of what was its leaf bucket";
+    EXPECT_EQ(most, height + 3u) << "including the other half of its former leaf bucket";
   }
 }
 

@@ -22,7 +22,7 @@ class ClientStateTest : public testing::Test {
   ClientStateTest() { EXPECT_TRUE(ClientState::create(file())); }
 
   std::filesystem::path file() const { return directory_ / "vault.db"; }
-  /// What a second opening of the file finds.
+  /// Returns the state that a second opening of the file loads.
   Result<ClientState::Loaded> loaded() const {
     auto state = ClientState::open(file());
     if (!state) return fail(state.error());
@@ -163,7 +163,7 @@ TEST_F(ClientStateTest, TheParticipantCommitsWithTheRestOrNotAtAll) {
   ASSERT_GOOD(found);
   expect_some(*found);
 
-  // An error of SQL's own inside the participant, and then the same state goes on.
+  // SQL itself fails inside the participant; the same state can be used after that.
   EXPECT_FALSE(state->commit(tree, changes, [](Database& database) {
     return database.execute("INSERT INTO nonsense VALUES (1)");
   }));
@@ -213,7 +213,7 @@ TEST(StateChanges, NewerOnesComeFirst) {
   older.stash[2] = Bytes{2};
   older.stash[3];
   newer.positions[2] = Row{21, 2};
-  newer.positions[3];  // forgotten since
+  newer.positions[3];  // forgotten since then
   newer.positions[5] = Row{50, 2};
   newer.stash[2];
   newer.stash[3] = Bytes{33};
@@ -286,13 +286,14 @@ TEST_F(ClientStateTest, AnOlderDatabaseIsReadAndRaised) {
     return row->integer(0);
   };
   for (int older = ClientState::kOldestFormat; older < ClientState::kFormat; ++older) {
-    // Up to 4 there were no rows of buckets, and in 5 only of those that evictions had changed.
+    // Up to format 4 there were no rows of buckets, and in format 5 only buckets that evictions had
+    // changed had one.
     if (older < 6) alter(file(), older < 5 ? "DROP TABLE buckets" : "DELETE FROM buckets");
     alter(file(), fmt::format("UPDATE tree SET format = {}", older));
     {
       auto database = Database::open(file().string(), Database::Mode::read_only);
       ASSERT_GOOD(database);
-      EXPECT_FALSE(read_state(*database, {}).refused) << "a check reads it as it is";
+      EXPECT_FALSE(read_state(*database, {}).refused) << "a check reads the old format";
     }
     EXPECT_EQ(format(), older);
     const auto found = loaded();
@@ -331,7 +332,7 @@ TEST_F(ClientStateTest, IsMadeWithWhatWasFound) {
     EXPECT_EQ(access_record.access, access_record.write_number);
 }
 
-// A rebuild ends early, and the vault is mounted: that leaves nothing that stops the next rebuild.
+// A rebuild ends early, and the vault is mounted. Nothing remains that stops the next rebuild.
 TEST_F(ClientStateTest, AnEmptyDatabaseStaysEmpty) {
   const auto empty = directory_ / "empty.db";
   ASSERT_GOOD(ClientState::check_free(empty));

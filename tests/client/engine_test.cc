@@ -1,4 +1,5 @@
-// The whole protocol in one process: client, servers, stores; random accesses against a mirror.
+// The whole protocol in one process: client, servers and stores, with random accesses compared with
+// a model.
 #include "oramcore/client/engine.h"
 
 #include <gtest/gtest.h>
@@ -130,7 +131,7 @@ TEST_P(Engines, HoldWhatWasWrittenAndFindItAgain) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Engines, testing::Combine(testing::ValuesIn(kShapes), kSeeds));
 
-// Z far below the bound: plans do not fit all the time, and still nothing is lost.
+// Z is far below the bound: plans often do not fit, and still nothing is lost.
 class SmallBuckets : public testing::TestWithParam<std::tuple<VolumeParams, int>> {};
 
 TEST_P(SmallBuckets, LoseNothing) {
@@ -165,7 +166,7 @@ class EngineTest : public test::EachEvictor {};
 S3O_WITH_EACH_EVICTOR(EngineTest);
 
 TEST_P(EngineTest, CommitsOnlyWhatWasAskedAndKeepsWhatWasCommitted) {
-  // The client's process dies: what a commit covered is there, the rest is old or new.
+  // The client's process dies. Whatever a commit covered is there; the rest is old or new.
   for (int seed = 1; seed <= 5; ++seed) {
     Cluster cluster(safe_volume(GetParam(), 4), seed);
     ASSERT_OK(cluster.open_client());
@@ -239,8 +240,8 @@ TEST_P(EngineTest, RemembersWhatCouldNotBeReadUntilItCan) {
   lie = true;
   for (BlockId block = 1; block < 5; ++block) EXPECT_FALSE(cluster.read(block));
   ASSERT_NO_FATAL_FAILURE(open_again());
-  EXPECT_EQ(unreadable(), 4u) << "nobody has asked again";
-  EXPECT_FALSE(cluster.read(1)) << "it lies still";
+  EXPECT_EQ(unreadable(), 4u) << "nobody has asked for it again";
+  EXPECT_FALSE(cluster.read(1)) << "it still lies where it was";
   lie = false;
   EXPECT_FALSE(cluster.read(1)) << "it was asked for just now";
   ASSERT_NO_FATAL_FAILURE(open_again());
@@ -257,12 +258,12 @@ TEST_P(EngineTest, RemembersWhatCouldNotBeReadUntilItCan) {
   cluster.engine().discard(3);
   cluster.run_until([&] { return unreadable() == 1; });
   ASSERT_NO_FATAL_FAILURE(open_again());
-  EXPECT_EQ(unreadable(), 1u) << "the one that nobody has asked for again";
+  EXPECT_EQ(unreadable(), 1u) << "only the block that nobody has asked for again";
   for (const BlockId block : {1, 2, 4}) EXPECT_TRUE(cluster.read(block)) << "block " << block;
   cluster.run_until([&] { return unreadable() == 0; });
 }
 
-/// From now on, while `refuse`, every path is damaged, as the servers say.
+/// From now on, while `refuse` is true, the servers say that every path is damaged.
 void refuse_retrievals(Cluster& cluster, const bool& refuse) {
   cluster.network.filter = [&refuse](Party, Party to, const Bytes& message) {
     if (refuse && to == kClient && static_cast<MessageType>(message[2]) == MessageType::retrieve)
@@ -276,7 +277,7 @@ Status change_database(Cluster& cluster, const std::string& sql) {
   return database ? database->execute(sql) : Status(fail(database.error()));
 }
 
-// The number of a block that is gone comes to stand for another one.
+// The number of a block that is gone is used for another block.
 TEST_P(EngineTest, WhatWasUnreadableIsForgottenWithTheBlock) {
   Cluster cluster(safe_volume(GetParam(), 4), 215);
   ASSERT_OK(cluster.open_client());
@@ -290,7 +291,7 @@ TEST_P(EngineTest, WhatWasUnreadableIsForgottenWithTheBlock) {
   for (const BlockId block : {1, 9}) ASSERT_OK(cluster.write(block, pattern(block, 2, 512)));
   ASSERT_OK(cluster.close_client());
   ASSERT_OK(cluster.open_client());
-  EXPECT_EQ(cluster.engine().status().unreadable, 0u) << "they were written just now";
+  EXPECT_EQ(cluster.engine().status().unreadable, 0u) << "both were written just now";
 }
 
 TEST_P(EngineTest, AWriteThatCannotReadFirstMakesNothingUnreadable) {
@@ -312,7 +313,7 @@ TEST_P(EngineTest, AWriteThatCannotReadFirstMakesNothingUnreadable) {
   }
 }
 
-// Its path is for the servers to see, and nothing that they answer is needed.
+// Servers may see its path, and none of their answers is needed.
 TEST_P(EngineTest, WhatLiesInTheStashCanBeRead) {
   Cluster cluster(safe_volume(GetParam(), 4), 214);
   bool refuse = false;
@@ -378,7 +379,7 @@ TEST_P(EngineTest, FencesAnOlderSession) {
   cluster.network.filter = {};
   ASSERT_OK(cluster.close_client());
   ASSERT_OK(cluster.open_client());
-  // A root write of the former session arrives late, at the server that it was for or any other.
+  // A root write of the previous session arrives late, at its server or at any other.
   std::optional<std::uint16_t> code;
   auto port = cluster.network.attach(9);
   for (Party server = 1; server <= 3; ++server) {
@@ -394,7 +395,7 @@ TEST_P(EngineTest, FencesAnOlderSession) {
   }
 }
 
-// However long the reader takes with it.
+// This holds however long the reader takes to use the block.
 TEST_P(EngineTest, ABlockIsHandedOverWhenItsRootWriteIsOnTheWay) {
   Cluster cluster(safe_volume(GetParam(), 4), 17);
   ASSERT_OK(cluster.open_client());
@@ -404,7 +405,7 @@ TEST_P(EngineTest, ABlockIsHandedOverWhenItsRootWriteIsOnTheWay) {
     root_writes += from == kClient && is_question(message) &&
                    message[2] == static_cast<std::uint8_t>(MessageType::write_root);
   };
-  for (const BlockId block : {1u, 2u}) {  // there, and not
+  for (const BlockId block : {1u, 2u}) {  // one that exists, and one that does not
     root_writes = 0;
     std::optional<unsigned> before;
     cluster.engine().read(block, [&](const Result<Bytes>&) { before = root_writes; });
@@ -414,8 +415,8 @@ TEST_P(EngineTest, ABlockIsHandedOverWhenItsRootWriteIsOnTheWay) {
   cluster.network.observer = {};
 }
 
-// Accesses that want different things look the same: the same messages, of the same sizes, in the
-// same order, from each party to each other one.
+// Accesses that want different things look the same: the same messages, of the same sizes and in
+// the same order, from each party to each other party.
 TEST_P(EngineTest, ReadsWritesAndAccessesToNothingLookAlike) {
   using Trace = std::map<std::pair<Party, Party>, std::vector<std::size_t>>;
   const auto trace_of = [](int kind) {

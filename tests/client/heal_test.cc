@@ -1,4 +1,5 @@
-// Slots that rot on a server's disk, or go back in time, are healed from the other servers' shares.
+// Slots that decay on a server's disk, or go back in time, are healed from the other servers'
+// shares.
 #include <gtest/gtest.h>
 
 #include "serverd/store/bucket_store.h"
@@ -24,7 +25,7 @@ class Heal : public test::EachEvictor {
     ASSERT_TRUE(got) << "block " << block << ": " << got.error().message;
     EXPECT_EQ(*got, pattern(block, generation, kBlockSize)) << "block " << block;
   }
-  /// Nothing of what the server has in memory hides what is on its disk.
+  /// Drops what the server has in memory, so that it reads its disk.
   void restart(Party server) {
     cluster_.stop_server(server);
     cluster_.start_server(server);
@@ -45,14 +46,14 @@ TEST_P(Heal, AServerWhoseDiskRotsIsHealedByTheOthers) {
   for (BlockId block = 0; block < kBlocks; ++block) write(block, 1);
   for (Party server = 1; server <= 3; ++server) {
     rot_everything(server);
-    // The next server's turn shows that this one's shares are right again.
+    // The next server's turn shows that this server's shares are right again.
     for (int round = 0; round < 4; ++round)
       for (BlockId block = 0; block < kBlocks; ++block) expect(block, 1);
   }
   ASSERT_OK(cluster_.close_client());
 }
 
-// Each path has damage of its own, and while it is healed the others wait.
+// Each path has damage of its own, and the other accesses wait while it is healed.
 TEST(HealAtOnce, ManyReadsFindAWholeDiskDamaged) {
   Cluster cluster(test::safe_volume(Evictor::shuffle, 32), 43);
   ASSERT_OK(cluster.open_client());
@@ -77,13 +78,13 @@ TEST(HealAtOnce, ManyReadsFindAWholeDiskDamaged) {
 TEST_P(Heal, WhatTwoServersHaveLostCostsItsBlockAlone) {
   ASSERT_OK(cluster_.open_client());
   for (BlockId block = 0; block < 3; ++block) write(block, 1);
-  // The root's slots for new writes come first: block 1 lies in the second.
+  // The root's slots for new writes come first; block 1 lies in the second.
   for (const Party server : {1, 3}) {
     cluster_.disk(server).rot("slots", kStride + 100, 1);
     restart(server);
   }
   expect(0, 1);
-  // It is known before anybody asks for it.
+  // The damage is known before anybody asks for the slot.
   EXPECT_EQ(cluster_.engine().status().unreadable, 1u);
   auto lost = cluster_.read(1);
   ASSERT_FALSE(lost);
@@ -98,7 +99,7 @@ TEST_P(Heal, WhatTwoServersHaveLostCostsItsBlockAlone) {
 
 TEST_P(Heal, AServerSetBackWithinATreeVersion) {
   ASSERT_OK(cluster_.open_client());
-  // The root's slots are used again by now: one that has lost its write holds an older one.
+  // By now the root's slots are used again, so a slot that has lost its write holds an older one.
   for (std::uint64_t i = 0; i < 80; ++i) write(i % 10, i);
   write(20, 1);
   cluster_.settle();
@@ -116,14 +117,14 @@ TEST_P(Heal, AServerSetBackWithinATreeVersion) {
   };
   cluster_.start_server(2);
   expect(21, 1);
-  EXPECT_GT(asked_for_damage, 0U) << "the server has computed with what it held before";
+  EXPECT_GT(asked_for_damage, 0U) << "the server has computed with its earlier content";
   cluster_.network.observer = {};
   expect(20, 1);
   for (std::uint64_t i = 70; i < 80; ++i) expect(i % 10, i);
 }
 
-// Its control.db is as it was. A store that was only mislaid is not healed over: the server
-// computes with nothing until it has its own file again, and then everything goes on.
+// control.db is as it was. A store that was only mislaid is not healed over: the server computes
+// with nothing until it has its own file again, and then everything goes on.
 TEST_P(Heal, AServerWithSlotsOfAnotherTimeOrOfAnotherServer) {
   ASSERT_OK(cluster_.open_client());
   std::uint64_t i = 0;
@@ -138,7 +139,7 @@ TEST_P(Heal, AServerWithSlotsOfAnotherTimeOrOfAnotherServer) {
     write_more();
     ASSERT_OK(cluster_.commit());
     cluster_.settle();
-    if (other != 2) others = cluster_.disk(other).image().files.at(slots);  // of this time
+    if (other != 2) others = cluster_.disk(other).image().files.at(slots);  // the others now
     cluster_.stop_server(2);
     const auto right = cluster_.disk(2).image();
     auto image = right;
@@ -160,7 +161,7 @@ TEST_P(Heal, AServerWithSlotsOfAnotherTimeOrOfAnotherServer) {
   for (BlockId block = 0; block < 10; ++block) expect(block, i - 10 + block);
 }
 
-// An eviction that was cut short is done again, with other shares.
+// An eviction that was cut short is repeated, with other shares.
 TEST_P(Heal, AServerWithSlotsOfAnAttemptThatWasDiscarded) {
   ASSERT_OK(cluster_.open_client());
   for (BlockId block = 0; block < 3; ++block) write(block, 1);
@@ -193,7 +194,7 @@ TEST_P(Heal, AServerWithSlotsOfAnAttemptThatWasDiscarded) {
   bool read = false;
   cluster_.engine().read(0, [&](const Result<Bytes>&) { read = true; });
   cluster_.settle();
-  EXPECT_FALSE(read);  // the server says that this is not its file
+  EXPECT_FALSE(read);  // the server says that the file is not its own
   EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
   cluster_.stop_server(2);
   cluster_.replace_disk(2, right);
@@ -202,7 +203,7 @@ TEST_P(Heal, AServerWithSlotsOfAnAttemptThatWasDiscarded) {
     for (BlockId block = 0; block < 3; ++block) expect(block, 1);
 }
 
-// Then it flips once more, and must not take what it lost of the root's writes for what it wrote.
+// The server commits that eviction again, and must not count root writes that it lost as held.
 TEST_P(Heal, AServerSetBackToAnEvictionThatItHadPrepared) {
   ASSERT_OK(cluster_.open_client());
   for (std::uint64_t i = 0; i < 80; ++i) write(i % 10, i);

@@ -1,4 +1,4 @@
-// Who is in step, who is chosen, and with whom a volume may be opened.
+// Which servers are in step, which are chosen, and with which ones a volume may be opened.
 #include "oramcore/client/in_step.h"
 
 #include <gtest/gtest.h>
@@ -35,8 +35,8 @@ TEST(InStep, OneMayLeaveWhileEnoughAreLeft) {
   EXPECT_TRUE(servers.may_leave(2));
   servers.begin_leaving(2);
   EXPECT_EQ(servers.left_out(), std::set<Party>{2});
-  EXPECT_EQ(servers.takers(), (Bytes{1, 2, 3})) << "it counts until it is recorded";
-  EXPECT_EQ(servers.members(), (Bytes{1, 3})) << "but begins nothing";
+  EXPECT_EQ(servers.takers(), (Bytes{1, 2, 3})) << "it counts until its absence is recorded";
+  EXPECT_EQ(servers.members(), (Bytes{1, 3})) << "but new requests do not use it";
   EXPECT_FALSE(servers.may_leave(1));
   servers.leave(2);
   EXPECT_EQ(servers.takers(), (Bytes{1, 3}));
@@ -79,17 +79,17 @@ TEST(InStep, AVolumeIsOpenedWithAMajorityAndEnoughInStep) {
   EXPECT_TRUE(three.may_open({1, 3}));
   EXPECT_FALSE(three.may_open({1}));
   three.load({3});
-  EXPECT_FALSE(three.may_open({1, 3})) << "of which one lacks something";
+  EXPECT_FALSE(three.may_open({1, 3})) << "one of them lacks something";
   EXPECT_TRUE(three.may_open({1, 2}));
 
   InStep four = mirror(1, 4);
   four.load({3, 4});
-  EXPECT_FALSE(four.may_open({1, 2})) << "half of them is no majority";
+  EXPECT_FALSE(four.may_open({1, 2})) << "half of them is not a majority";
   EXPECT_TRUE(four.may_open({1, 2, 4}));
   EXPECT_EQ(mirror(2, 3).least(), 3u);
 }
 
-// Those who open it may have an old copy of the vault: one of those in step last tells them so.
+// A client may open with an old copy of the vault; a server that was last in step then says so.
 TEST(InStep, WhoOpensAVolumeMeetsOneOfThoseInStepLast) {
   for (unsigned servers = 2; servers <= 6; ++servers)
     for (unsigned threshold = 1; threshold < servers; ++threshold) {

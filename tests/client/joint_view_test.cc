@@ -1,9 +1,9 @@
 // What the client sends to all servers together, over failed attempts, restarts, healing and
-// growth: every secret number in it must come from draws that never go out themselves.
+// growth. Every secret number in it must come from draws that are never sent themselves.
 //
-// Two runs have the draws in common that do go out (session nonces and the names of attempts), and
-// no other. So whatever both runs send follows from public numbers alone. And what is drawn for one
-// use is sent for no other.
+// Two runs share only the draws that are sent (session nonces and the names of attempts). So
+// whatever both runs send follows from public numbers alone. Also, nothing that is drawn for one
+// use is sent for another.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
@@ -27,8 +27,8 @@ using test::pattern;
 
 constexpr BlockId kTwinBlocks = 24;
 
-/// Draws of the size of a nonce or an attempt are the same in all runs, and all others are this
-/// run's.
+/// Draws of the size of a nonce or an attempt are the same in all runs; all others belong to this
+/// run.
 class TwinRandom final : public Random {
  public:
   explicit TwinRandom(std::uint8_t twin)
@@ -44,17 +44,17 @@ class TwinRandom final : public Random {
   Prg shown_, hidden_;
 };
 
-/// All that goes from the client to servers.
+/// Everything that goes from the client to servers.
 struct JointView {
   explicit JointView(const VolumeParams& volume) : params(volume) {}
 
   void saw(Party to, const Bytes& message);
-  /// Of a slot that is shared again: what all three shares say that their slope is.
+  /// For a slot that is shared again, the slope of all three shares.
   std::set<Bytes> slopes() const { return slopes_; }
 
   VolumeParams params;
-  std::map<std::string, std::set<Bytes>> secrets;                // by what they are
-  std::map<Bytes, std::set<std::string>> uses;                   // of seeds
+  std::map<std::string, std::set<Bytes>> secrets;                // by kind
+  std::map<Bytes, std::set<std::string>> uses;                   // what each seed was used for
   std::map<std::pair<std::uint64_t, WriteNumber>, Leaf> leaves;  // by epoch and access
   std::map<MessageType, unsigned> questions;
 
@@ -108,7 +108,7 @@ void JointView::add_share(Party to, const HealSlotRequest& request) {
   auto& shares = shares_[request.at];
   shares[to] = Bytes(request.share.begin(), request.share.end());
   if (shares.size() < 3) return;
-  // Of shares s + a i: the first two say what a is, and the third whether they lie on a line.
+  // For shares s + a i, the first two give a, and the third says whether they lie on a line.
   Bytes slope(request.share.size());
   bool on_a_line = true;
   for (std::size_t i = 0; i < slope.size(); ++i) {
@@ -207,7 +207,7 @@ class JointViews : public testing::TestWithParam<VolumeParams> {
     }
     cluster.network.filter = {};
   }
-  /// In the middle of accesses and an eviction.
+  /// Restarts a server in the middle of accesses and an eviction.
   static void restart(Cluster& cluster, Party server) {
     unsigned reads = kTwinBlocks;
     for (BlockId block = 0; block < kTwinBlocks; ++block)
@@ -246,7 +246,7 @@ TEST_P(JointViews, NothingThatGoesOutFollowsFromWhatGoesOut) {
   }
   EXPECT_GT(both, 80u);
   EXPECT_LT(2 * equal, both) << "paths follow from public numbers";
-  // The run had all that it should have.
+  // The run included everything that it should.
   for (const MessageType type :
        {MessageType::retrieve, MessageType::write_root, MessageType::prepare, MessageType::digests})
     EXPECT_TRUE(one.questions.contains(type)) << static_cast<int>(type);
@@ -259,12 +259,12 @@ TEST_P(JointViews, WhatIsDrawnIsSentForOneUse) {
   const JointView view = live(3, random);
   for (const auto& [seed, uses] : view.uses)
     EXPECT_EQ(uses.size(), 1u) << fmt::format("{}", fmt::join(uses, "; "));
-  // Without computational privacy no seed goes out.
+  // Without computational privacy no seed is sent.
   const bool seeds = GetParam().privacy == Privacy::computational;
   EXPECT_EQ(view.uses.size() > 20, seeds) << view.uses.size();
 }
 
-// A slot that is healed is shared again by masks that the client has drawn.
+// A slot that is healed is shared again with masks that the client has drawn.
 TEST_P(JointViews, HealingMasksAreDrawn) {
   if (GetParam().security != Security::malicious) return;
   TwinRandom random(4);

@@ -1,7 +1,7 @@
-// How full buckets get: the planners alone, over positions in memory, for millions of accesses to a
-// full volume and to one that grows. What the shuffle planner leaves over in the root's stash part,
-// and what triplet evictions push into a bucket, must fall as fast as the bounds (bounds.h) need
-// it; an overflow would be visible from outside.
+// How full buckets become: runs only the planners, over positions in memory, for millions of
+// accesses to a full volume and to one that grows. The number of blocks that the shuffle planner
+// leaves over in the root's stash part, and that triplet evictions push into a bucket, must fall as
+// fast as the bounds (bounds.h) require; an overflow would be visible from outside.
 //
 //   S3O_REPEAT=25 tests/occupancy_test     for 25 times as many accesses of each kind
 #include <gtest/gtest.h>
@@ -32,11 +32,11 @@ struct Sizes {
 
 std::uint64_t accesses_wanted() { return test::repetitions(800'000); }
 
-/// How often so many blocks were left over.
+/// How often each number of blocks was left over.
 using Histogram = std::vector<std::uint64_t>;
 
-/// A volume's accesses and evictions, as the engine does them but at once: what is accessed before
-/// a later eviction would only be fewer.
+/// A volume's accesses and evictions, as the engine does them but without delay. (If an access came
+/// before a later eviction, there would only be fewer blocks.)
 class Planning : public testing::TestWithParam<Sizes> {
  protected:
   explicit Planning(const VolumeParams& params) : params_(params) {}
@@ -64,7 +64,7 @@ class Planning : public testing::TestWithParam<Sizes> {
   void access_all(BlockId blocks) {
     for (BlockId block = 0; block < blocks; ++block) ASSERT_NO_FATAL_FAILURE(access(block));
   }
-  /// Until there were so many.
+  /// Accesses blocks until there have been `wanted` root writes.
   void go_on(Access kind, BlockId blocks, std::uint64_t wanted) {
     while (write_number_ < wanted) {
       const BlockId block = kind == Access::one_block     ? 7
@@ -133,8 +133,9 @@ class Occupancy : public Planning {
     return times;
   }
 
-  /// What must hold of at least k blocks left over, in bits: exponentially less from where the
-  /// root's own bucket is full, and 2^-80 where the stash part would overflow.
+  /// The bound, in bits, on the probability that at least k blocks are left over: it falls
+  /// exponentially from where the root's own bucket is full to 2^-80 where the stash part would
+  /// overflow.
   double bits_needed(std::size_t k) const {
     const double z = params_.bucket_size, end = params_.stash_slots + 1.0;
     return kBitsAtFull + (kOverflowBits - kBitsAtFull) * (static_cast<double>(k) - z) / (end - z);
@@ -153,7 +154,7 @@ class Occupancy : public Planning {
       if (k >= z || k % 4 == 0) std::printf("  >= %2zu: %.1e\n", k, measured);
       if (k <= z) continue;
       const double bound = std::exp2(-bits_needed(k));
-      // Three deviations more by chance; one of them may come at any time.
+      // Allows three more standard deviations by chance; a single such event may come at any time.
       const double likely = bound * evictions;
       EXPECT_LE(static_cast<double>(at_least(k)), likely + 3 * std::sqrt(likely) + 1)
           << k << " blocks left over";
@@ -186,14 +187,14 @@ TEST_P(Occupancy, OfAGrowingVolumeFallsAsFast) {
     const bool more = random_() % 4 == 0;
     ASSERT_NO_FATAL_FAILURE(access(more ? blocks : random_() % (blocks + 1)));
     blocks = std::max<BlockId>(blocks, positions_.mapped());
-    // At an eviction, as the engine does.
+    // The tree grows at an eviction, as in the engine.
     if (write_number_ % params_.evict_every == 0 &&
         positions_.mapped() + params_.root_buffer_slots() >
             capacity(positions_.height(), params_.evict_every))
       positions_.grow();
     highest = std::max(highest, positions_.height());
     if (positions_.height() < kHighest) continue;
-    positions_.reset(1);  // and once more from the beginning
+    positions_.reset(1);  // and again from the beginning
     blocks = 0;
   }
   EXPECT_GT(highest, 8u);
@@ -207,7 +208,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Occupancy,
                                               test.param.evict_every);
                          });
 
-/// Triplet evictions, of the matrix evictor.
+/// The triplet evictions of the matrix evictor.
 class TripletOccupancy : public Planning {
  protected:
   TripletOccupancy()
@@ -217,8 +218,8 @@ class TripletOccupancy : public Planning {
                   .evict_every = GetParam().evict_every}) {}
 
   void forget_counts() override { loads_.assign(kHeight + 1, Histogram(params_.bucket_size + 1u)); }
-  /// What each push makes of the bucket on the path, which is pushed next; and of the leaf beside
-  /// it.
+  /// Computes the effect of each push on the bucket of the path, which is pushed next, and on the
+  /// leaf beside it.
   void count(const EvictionPath& path, const EvictionPlan&) override {
     std::vector<std::size_t> on_path(kHeight + 1);
     std::size_t aside = path.leaf_sibling.size();
@@ -232,7 +233,7 @@ class TripletOccupancy : public Planning {
     ++loads_[kHeight].at(aside);
   }
 
-  /// Each push is of Poisson(A) blocks at the most.
+  /// Each push moves at most Poisson(A) blocks.
   void judge(const char* what) const {
     std::printf("A=%u Z=%u %-12s %llu accesses, %llu evictions\n", params_.evict_every,
                 params_.bucket_size, what, static_cast<unsigned long long>(write_number_),

@@ -1,5 +1,5 @@
-// Accesses and evictions at the same time: an access does not wait for an eviction, unless both
-// groups of the root's slots are full; and it reads the view before until every server has the new
+// Accesses and evictions at the same time. An access waits for an eviction only if both groups of
+// the root's slots are full, and it reads the previous tree version until every server has the new
 // one.
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ class Overlap : public test::EachEvictor {
   }
 
   static MessageType type_of(const Bytes& message) { return static_cast<MessageType>(message[2]); }
-  /// The answer of a server whose product has gone to the one that adds up.
+  /// The answer of a server whose product has gone to the aggregator.
   static bool is_empty_product(const Bytes& message) {
     return type_of(message) == MessageType::retrieve && message.size() == Rpc::kHeaderSize;
   }
@@ -75,7 +75,8 @@ class Overlap : public test::EachEvictor {
     WriteNumber write_number;
     Leaf leaf;
   };
-  /// High enough not to grow: a path asked for again would be a longer one.
+  /// The tree is high enough not to grow, because a path that is asked for again would then be
+  /// longer.
   static VolumeParams volume() {
     VolumeParams params = test::safe_volume(GetParam(), kEvery);
     params.first_height = 4;
@@ -83,9 +84,9 @@ class Overlap : public test::EachEvictor {
   }
   Cluster cluster_{volume(), 61};
   std::set<std::pair<MessageType, Party>> held_back_;
-  std::map<MessageType, Duration> late_;  // how long questions take
+  std::map<MessageType, Duration> late_;  // how long requests take
   std::map<std::pair<MessageType, Party>, int> answered_;
-  std::vector<Retrieval> retrievals_;  // as server 2 is asked for them
+  std::vector<Retrieval> retrievals_;  // in the order in which server 2 gets them
   int former_tree_version_ = 0;
   bool only_sums_ = false;
 };
@@ -104,7 +105,7 @@ TEST_P(Overlap, AsManyAccessesAsThereAreRootSlotsGoOnAndTheNextOneWaits) {
   std::optional<Result<Bytes>> waiting;
   cluster_.engine().read(3, [&](Result<Bytes> got) { waiting.emplace(std::move(got)); });
   wait(std::chrono::minutes(1));
-  EXPECT_FALSE(waiting) << "there is no root slot for it";
+  EXPECT_FALSE(waiting) << "there is no free root slot";
   EXPECT_EQ(cluster_.engine().status().accesses, 2u * kEvery);
   EXPECT_EQ(evictions(), 0u);
   held_back_.clear();
@@ -129,9 +130,9 @@ TEST_P(Overlap, WhoReadsOneAfterTheOtherDoesNotWaitForAllThatIsLeftOfAnEviction)
     expect(static_cast<BlockId>(i % 7), 0);
     took.push_back(cluster_.clock.now() - begun);
   }
-  took.erase(took.begin(), took.begin() + 20);  // how long evictions take is known by then
+  took.erase(took.begin(), took.begin() + 20);  // by now the client knows how long evictions take
   EXPECT_GE(std::accumulate(took.begin(), took.end(), Duration()), 20 * milliseconds(140))
-      << "an eviction for each four";
+      << "one eviction for each four accesses";
   std::ranges::sort(took);
   EXPECT_LE(took.back(), 3 * took[took.size() / 2]);
 }
@@ -154,7 +155,7 @@ TEST_P(Overlap, ReadsDoNotRunAheadOfASlowLine) {
   expect(100, 0);
   wait(std::chrono::seconds(1));
   held_back_.clear();
-  wait(std::chrono::seconds(5));  // it is sent again, and acknowledged
+  wait(std::chrono::seconds(5));  // the request is sent again, and acknowledged
   hold_back(MessageType::write_root, {1, 2, 3});
   expect(101, 0);
   expect(102, 0);
@@ -174,9 +175,9 @@ TEST_P(Overlap, TheTreeVersionBeforeIsReadUntilEveryServerHasFlipped) {
     return answered_[{MessageType::commit, 1}] == 1 && answered_[{MessageType::commit, 2}] == 1;
   });
   retrievals_.clear();
-  expect(0, 1);  // where the eviction has moved it from
+  expect(0, 1);  // the place from which the eviction has moved it
   write(1, 2);
-  expect(0, 1);  // written since
+  expect(0, 1);  // written since then
   for (const Retrieval& retrieval : retrievals_) EXPECT_EQ(retrieval.tree_version, 0u);
   EXPECT_EQ(retrievals_.size(), 3u);
   EXPECT_EQ(evictions(), 0u);
@@ -204,7 +205,7 @@ TEST_P(Overlap, AServerRestartedAfterItsFlipMakesTheClientReadTheSamePathAgain) 
   cluster_.engine().read(1, [&](Result<Bytes> result) { got.emplace(std::move(result)); });
   cluster_.run_until([&] { return former_tree_version_ > 0; });
   wait(std::chrono::seconds(30));
-  EXPECT_FALSE(got) << "no view is held by all servers";
+  EXPECT_FALSE(got) << "no tree version is held by all servers";
   held_back_.clear();
   cluster_.run_until([&] { return got.has_value(); });
   ASSERT_OK(*got);
@@ -215,12 +216,12 @@ TEST_P(Overlap, AServerRestartedAfterItsFlipMakesTheClientReadTheSamePathAgain) 
   EXPECT_EQ(last.tree_version, 1u);
   for (const Retrieval& each : retrievals_) {
     EXPECT_EQ(each.write_number, first.write_number);
-    EXPECT_EQ(each.leaf, first.leaf) << "another path would tell that it is the same block";
+    EXPECT_EQ(each.leaf, first.leaf) << "another path would show that it is the same block";
   }
   for (BlockId block = 0; block < kEvery; ++block) expect(block, 1);
 }
 
-// The client's power is cut while one server alone has flipped, and accesses have gone on.
+// The client loses power when only one server has committed, and accesses have gone on.
 TEST_P(Overlap, WhatWasWrittenDuringAnEvictionOutlivesACut) {
   hold_back(MessageType::commit, {2, 3});
   for (BlockId block = 0; block < kEvery; ++block) write(block, 1);

@@ -20,7 +20,7 @@ class OwnerTest : public testing::Test {
     owner_.params.evict_every = 20;
   }
 
-  /// Why it is refused; empty if it is not.
+  /// Returns why the vault is refused; empty if it is not.
   std::string refusal(const Owner& owner) {
     const auto other = other_owner(database_, owner);
     EXPECT_TRUE(other);
@@ -44,9 +44,9 @@ TEST_F(OwnerTest, OtherVolumesNumbersAndKeysAreRefusedByName) {
   EXPECT_NE(refusal(other).find("evict_every 21 instead of 20"), std::string::npos);
   other = owner_;
   other.sealing = Seed{8};
-  EXPECT_NE(refusal(other).find("vault.key is of another vault"), std::string::npos);
+  EXPECT_NE(refusal(other).find("vault.key belongs to another vault"), std::string::npos);
   other.sealing.reset();
-  EXPECT_EQ(refusal(other), "") << "the key is not known to who asks";
+  EXPECT_EQ(refusal(other), "") << "the caller does not know the key";
   EXPECT_EQ(refusal(owner_), "");
 }
 

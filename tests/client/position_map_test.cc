@@ -18,7 +18,7 @@ Position in_tree(Leaf leaf, std::uint8_t level, std::uint16_t slot, std::uint64_
   return {Position::Kind::tree, leaf, level, slot, version};
 }
 
-// The same as the map, without any cleverness.
+// Does the same as the map, in the simplest way.
 class Model {
  public:
   void set(BlockId block, const Position& position) {

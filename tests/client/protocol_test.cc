@@ -1,4 +1,4 @@
-// Single steps of the protocol, driven by hand. (What comes by chance: tests/sim.)
+// Single steps of the protocol, driven by hand. (Random cases are in tests/sim.)
 #include <gtest/gtest.h>
 
 #include "serverd/store/bucket_store.h"
@@ -19,15 +19,15 @@ S3O_WITH_EACH_EVICTOR(Protocol);
 TEST_P(Protocol, AnAttemptIsNeverBegunTwice) {
   Cluster cluster(test::safe_volume(GetParam(), 2), 31);
   ASSERT_OK(cluster.open_client());
-  // The first Prepare that a server gets fails there: a peer refuses its subshares. Then the same
-  // Prepare comes again.
+  // The first Prepare fails at the server that gets it, because a peer refuses its subshares. Then
+  // the same Prepare comes again.
   Bytes prepare;
   std::size_t subshares = 0;
   cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
     const int type = message[2];
     if (from == kClient && is_question(message) && type == 6) {
       if (to == 1) prepare = message;
-      return to == 1;  // the others never get theirs
+      return to == 1;  // the other servers never get theirs
     }
     if (from == 1 && is_question(message) && type == 10) ++subshares;
     return true;
@@ -38,7 +38,7 @@ TEST_P(Protocol, AnAttemptIsNeverBegunTwice) {
   cluster.settle();
   cluster.kill_server(1);
   cluster.start_server(1);
-  // The client opens the session again, and learns of the restart by it.
+  // The client opens the session again, and learns from this of the restart.
   std::size_t opened = 0;
   subshares = 0;
   cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
@@ -57,10 +57,10 @@ TEST_P(Protocol, AnAttemptIsNeverBegunTwice) {
     if (from == 1 && is_question(message) && type == 10) ++subshares;
     return from != kClient || (to == 1 && type == 6);
   };
-  prepare[6] = 2;  // as if it were meant for the server's new life
+  prepare[6] = 2;  // as if it were meant for the server after its restart
   cluster.inject(kClient, 1, prepare);
   cluster.settle();
-  ASSERT_TRUE(code.has_value()) << "it should refuse at once";
+  ASSERT_TRUE(code.has_value()) << "it should refuse immediately";
   EXPECT_EQ(*code, static_cast<int>(Errc::failed));
   EXPECT_EQ(subshares, 0u) << "fresh subshares under an old attempt";
   cluster.network.filter = {};
@@ -71,8 +71,8 @@ TEST_P(Protocol, AnAttemptIsNeverBegunTwice) {
   }
 }
 
-// Questions and their answers go over two connections: what was asked while the session was opened
-// again at a restarted server may be refused only after that, and is no second restart.
+// Requests and their answers use two connections. A request made while the session was opened again
+// at a restarted server may be refused only after the opening; that is not a second restart.
 TEST_P(Protocol, ALateRefusalIsNoSecondRestart) {
   Cluster cluster(test::safe_volume(GetParam(), 16), 37);
   ASSERT_OK(cluster.open_client());
@@ -110,7 +110,8 @@ TEST_P(Protocol, ALateRefusalIsNoSecondRestart) {
   EXPECT_EQ(opened, 1u);
 }
 
-// A root slot of one server is damaged on its disk: no eviction may spread that over the others.
+// A root slot of one server is damaged on its disk. No eviction may spread the damage to the
+// others.
 TEST_P(Protocol, ADamagedRootSlotIsHealedBeforeAnEviction) {
   Cluster cluster(test::safe_volume(GetParam(), 4), 32);
   ASSERT_OK(cluster.open_client());
@@ -129,7 +130,7 @@ TEST_P(Protocol, ADamagedRootSlotIsHealedBeforeAnEviction) {
     const auto type = static_cast<MessageType>(message[2]);
     committed += type == MessageType::commit;
     if (type != MessageType::heal_slot && type != MessageType::mend) return true;
-    // Where servers may lie every one gets a fresh share.
+    // If servers may lie, every one gets a fresh share.
     EXPECT_TRUE(to == 2 || cluster.params().security == Security::malicious);
     ++healed;
     return !stop_healing;
@@ -146,7 +147,7 @@ TEST_P(Protocol, ADamagedRootSlotIsHealedBeforeAnEviction) {
   }
 }
 
-// A retrieval may still be on its way when the servers have flipped.
+// A retrieval may still be under way when the servers have committed.
 TEST_P(Protocol, TheFormerTreeVersionIsThereUntilItIsReleased) {
   Cluster cluster(test::safe_volume(GetParam(), 2), 33);
   ASSERT_OK(cluster.open_client());
@@ -170,7 +171,7 @@ TEST_P(Protocol, TheFormerTreeVersionIsThereUntilItIsReleased) {
   cluster.engine().write(1, pattern(1, 1, 512), [](Status) {});
   cluster.run_until([&] { return flipped == 3; });
   cluster.settle();
-  retrieval[8] ^= 1;  // another number: not the same question again
+  retrieval[8] ^= 1;  // another number: not the same request again
   cluster.inject(kClient, 1, retrieval);
   cluster.settle();
   ASSERT_FALSE(answer_again.empty());

@@ -14,11 +14,11 @@
 namespace s3oram {
 namespace {
 
-/// There are no servers: nothing that is written is ever acknowledged.
+/// There are no servers, so no write is ever acknowledged.
 class RootWriterTest : public testing::Test {
  protected:
   void start(Task<void> task) { spawn(context_.get_executor(), std::move(task)); }
-  /// Runs what can run without time passing. Returns whether there was anything.
+  /// Runs what can run without time passing. Returns whether anything ran.
   bool poll() {
     context_.restart();
     return context_.poll() > 0;
@@ -48,7 +48,7 @@ class RootWriterTest : public testing::Test {
 TEST_F(RootWriterTest, WaitsForAllWritesThatHaveBegun) {
   start(await_begun());
   poll();
-  EXPECT_TRUE(awaited_.has_value()) << "there is none";
+  EXPECT_TRUE(awaited_.has_value()) << "no write is under way";
   awaited_.reset();
   start(write(0));
   start(await_begun());

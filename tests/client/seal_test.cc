@@ -78,7 +78,7 @@ TEST_F(SealTest, NoticesEveryFlippedBit) {
   EXPECT_TRUE(sealer_.open(slot));
 }
 
-// Without a leaf the last word is zero, as older versions left it; they refuse any other.
+// Without a leaf the last word is zero, as older versions wrote it; they refuse any other.
 TEST_F(SealTest, WritesTheLabelWhereItIsRead) {
   for (const Label& each : {label(5, 6), kSome, Label{.block = 1, .version = 2, .leaf = 0},
                             Label{.block = 1, .version = 2, .leaf = 3, .root_slot = 0xffff}}) {
@@ -105,11 +105,12 @@ TEST_F(SealTest, ReadsNoLabelThatNoClientWrites) {
   EXPECT_FALSE(word(kHasLeaf)->root_slot);
   EXPECT_FALSE(word(5)) << "no leaf";
   EXPECT_FALSE(word(kHasRootSlot | 5)) << "no leaf";
-  EXPECT_FALSE(word(kHasLeaf | std::uint64_t{7} << 40)) << "no mark of a slot";
+  EXPECT_FALSE(word(kHasLeaf | std::uint64_t{7} << 40)) << "no mark of a root slot";
   EXPECT_FALSE(word(kHasLeaf | kHasRootSlot | std::uint64_t{1} << 56)) << "no such slot";
 }
 
-// Its last word was not sealed with it, and may be altered; but not into what no client writes.
+// The last word was not sealed with the block, and may be altered, but not into one that no client
+// writes.
 TEST_F(SealTest, OpensWhatOlderVersionsSealed) {
   const Bytes content(100, 7);
   Bytes slot = sealer_.seal(kSome, content);
@@ -136,7 +137,7 @@ TEST_F(SealTest, NoticesOtherLengths) {
   expect_corrupt(sealer_, Bytes(slot.size()), 0);
 }
 
-// A server cannot pass off a block as another one, or as another version.
+// A server cannot pass off a block as another block, or as another version of it.
 TEST_F(SealTest, BindsTheNumberAndTheVersion) {
   const Bytes content(100, 7);
   const Bytes one = sealer_.seal(label(5, 6), content);

@@ -16,8 +16,8 @@ void count(ByteSpan bytes, Histogram& histogram) {
   for (const std::uint8_t byte : bytes) ++histogram[byte];
 }
 
-/// An archive (oramcore/base/codec.h) that lists the numbers and lengths of a message. Arrays are
-/// seeds, names and digests: bytes.
+/// An archive (oramcore/base/codec.h) that lists the numbers and lengths in a message. Arrays are
+/// seeds, names and digests, and so count as bytes.
 struct NumbersOf {
   std::vector<std::uint64_t>& out;
 
@@ -65,7 +65,8 @@ void ServerView::keeps(const DiskImage& disk) {
   const std::size_t size = params_.slot_size(), stride = size + BucketVersion::kTrailer;
   for (std::size_t at = 0; at + stride <= slots.size(); at += stride) {
     const ByteSpan share = ByteSpan(slots).subspan(at, size);
-    if (std::ranges::any_of(share, [](std::uint8_t byte) { return byte != 0; }))  // ever written
+    if (std::ranges::any_of(share,
+                            [](std::uint8_t byte) { return byte != 0; }))  // was ever written
       count(share, bytes["what it stores"]);
   }
 }
@@ -115,12 +116,12 @@ void ServerView::add_question(Party from, MessageType type, ByteSpan body) {
     case MessageType::commit:
     case MessageType::discard:
     case MessageType::release:
-      return list(*decode<CommitRequest>(body));  // all three are alike
+      return list(*decode<CommitRequest>(body));  // all three have the same fields
     case MessageType::reserve:
       return list(*decode<ReserveRequest>(body));
     default:
-      ADD_FAILURE() << "a question of type " << static_cast<int>(type)
-                    << " that nothing is known about";
+      ADD_FAILURE() << "a request of type " << static_cast<int>(type)
+                    << " that the test does not know";
   }
 }
 
@@ -129,7 +130,7 @@ void ServerView::add_query(const RetrieveRequest& request) {
   add(kClient, "queries", request.query);
   add(kClient, "query seeds", request.query_seed);
   if (request.sum) add(kClient, "answer masks", request.sum->mask);
-  // The server knows where the access before has put its block, which may be wanted again.
+  // The server knows where the previous access has put its block, which may be wanted again.
   const PathSlots path(params_, request.tree_version, request.written, request.height);
   if (request.query.empty() || path.writes() == 0) return;
   const WriteNumber newest =
@@ -163,7 +164,7 @@ void ServerView::add_orders(Party from, ByteSpan sent) {
         orders->line_of_3, orders->check_1, orders->check_2, orders->check_3, orders->audit_mask})
     if (seed) seeds.insert(seeds.end(), seed->begin(), seed->end());
   add(from, "seeds", seeds);
-  std::vector<Permutation> known;  // of the three, in their order
+  std::vector<Permutation> known;  // those it knows of the three, in their order
   if (orders->first) known.push_back(drawn(*orders->first, "pi 1"));
   if (!orders->second.empty()) {
     known.emplace_back(orders->second.begin(), orders->second.end());

@@ -1,4 +1,5 @@
-// All that a server learns: what it is asked, what it computes for the client, what it stores.
+// Everything that a server learns: what it is asked, what it computes for the client, what it
+// stores.
 #pragma once
 
 #include <array>
@@ -13,30 +14,30 @@
 
 namespace s3oram::test {
 
-using Histogram = std::array<std::uint64_t, 256>;  // of bytes
+using Histogram = std::array<std::uint64_t, 256>;  // how often each byte occurs
 
 struct ServerView {
-  /// Of a tree that keeps its height meanwhile.
+  /// For a tree that keeps its height meanwhile.
   ServerView(const VolumeParams& params, unsigned height) : params_(params), height_(height) {}
 
-  /// A message to the server, or its answer to the client.
+  /// Takes a message to the server, or its answer to the client.
   void received(Party from, const Bytes& message);
   void answered(const Bytes& message);
-  /// What its disk holds in the end.
+  /// Takes what its disk holds in the end.
   void keeps(const DiskImage& disk);
 
   using Shape = std::vector<std::pair<MessageType, std::size_t>>;  // type, size
   std::map<Party, Shape> shape;                                    // by sender
-  /// Every number in every question but leaves, and every length.
+  /// Every number in every request except leaves, and every length.
   std::map<Party, std::vector<std::uint64_t>> numbers;
-  std::vector<Leaf> leaves;  // of retrievals, in order
-  /// Bytes that should be uniform, by what they are. "... again": the sum with what the same party
-  /// sent before, which is not uniform where a mask is used twice.
+  std::vector<Leaf> leaves;  // leaves of retrievals, in order
+  /// Bytes that should be uniform, by kind. "... again" is the sum with what the same party sent
+  /// before, which is not uniform if a mask was used twice.
   std::map<std::string, Histogram> bytes;
-  /// How often each of some outcomes came that should be equally likely, by what they are.
+  /// How often each of several equally likely outcomes occurred, by kind.
   std::map<std::string, std::vector<std::uint64_t>> outcomes;
 
-  /// Seeds as they came, by what they are.
+  /// Seeds in the order in which they arrived, by kind.
   std::map<std::string, std::vector<Bytes>> drawn_seeds;
 
   std::size_t leaves_of_tree() const { return std::size_t{1} << height_; }
@@ -52,7 +53,7 @@ struct ServerView {
   void add(Party from, const std::string& what, ByteSpan sent);
   Permutation drawn(const Seed& seed, std::string_view purpose) const;
   void add_permutation(const Permutation& to, const std::string& what);
-  /// One of `of` outcomes came.
+  /// Counts one of `of` outcomes.
   void tally(const std::string& what, std::size_t of, std::size_t came);
 
   VolumeParams params_;

@@ -1,6 +1,6 @@
-// What each server sees (server_view.h) of one sequence of accesses and of another. A smoke test:
-// it finds a forgotten mask, a reused one, a reused leaf or a number that tells; it proves nothing
-// beyond.
+// Compares what each server sees (server_view.h) of one sequence of accesses with what it sees of
+// another. This is a smoke test: it finds a forgotten mask, a reused mask, a reused leaf or a
+// revealing number, and proves nothing more.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ double deviation(const Counts& counts) {
   return (chi - freedom) / std::sqrt(2 * freedom);
 }
 
-/// The same for two samples against each other.
+/// Compares two samples with each other in the same way.
 template <class Counts>
 double difference(const Counts& one, const Counts& other) {
   double of_one = 0, of_other = 0, chi = 0;
@@ -52,8 +52,8 @@ double difference(const Counts& one, const Counts& other) {
   const auto freedom = static_cast<double>(cells - 1);
   return (chi - freedom) / std::sqrt(2 * freedom);
 }
-// The seed fixes the sequences, so a test fails always or never; for one seed in some thousand by
-// mere chance.
+// The seed fixes the sequences, so a test fails every time or never. One seed in several thousand
+// makes it fail by mere chance.
 constexpr double kGenerous = 6;
 
 struct Access {
@@ -93,7 +93,7 @@ VolumeParams seeded(VolumeParams params) {
   params.privacy = Privacy::computational;
   return params;
 }
-/// An eviction takes several tiles.
+/// So large that an eviction takes several tiles.
 VolumeParams tiled(VolumeParams params) {
   params.block_size = 8192;
   return params;
@@ -108,14 +108,14 @@ const struct {
 
 using TreeVersions = std::map<Party, ServerView>;
 
-/// What every server sees of the sequence, of which `at_once` accesses are under way; if that is
-/// one, the next begins when nothing is left of it.
+/// Returns what every server sees of the sequence, with `at_once` accesses under way. If that is
+/// one, the next access begins when nothing of the previous one is left.
 TreeVersions watch(const VolumeParams& params, const Sequence& sequence, int accesses,
                    std::size_t at_once) {
   Cluster cluster(params, sequence.seed);
   Cluster::require(cluster.open_client());
   for (BlockId block = 0; block < kBlocks; ++block)
-    Cluster::require(cluster.write(block, Bytes(params.block_size)));  // zeros: no help to masks
+    Cluster::require(cluster.write(block, Bytes(params.block_size)));  // zeros do not help masks
   cluster.settle();
   const unsigned height = cluster.engine().status().height;
   TreeVersions tree_versions;
@@ -193,7 +193,7 @@ TEST_P(Shares, MessagesComeInTheSameOrderSizesAndNumbersWhateverIsAccessed) {
   }
 }
 
-// With one seed for what the network does, as it does the same.
+// Both sequences run with the same network seed, so that the network treats them alike.
 TEST_P(Shares, SoTheyDoWhileOthersAreUnderWay) {
   const Sequence sequences[] = {{"blocks in turn", 4,
                                  [](int i) {
@@ -229,8 +229,8 @@ TEST_P(Shares, BytesAreUniformAndNoMaskIsUsedTwice) {
   EXPECT_TRUE(seen("writes again") || (seen("parts again") && seen("part seeds again")));
 }
 
-// A server that knows two of the three permutations knows nothing of the whole; nor does a query
-// tell whether the newest write is wanted.
+// A server that knows two of the three permutations knows nothing about the whole one. Nor does a
+// query tell whether the newest write is wanted.
 TEST_P(Shares, PermutationsAndQueriesAreUniform) {
   const bool shuffled = params().evictor == Evictor::shuffle;
   const auto tree_versions = all_tree_versions();
@@ -259,8 +259,8 @@ TEST_P(Shares, LeavesAreUniform) {
   }
 }
 
-// Each access gives its block a fresh leaf: those of one block's accesses tell nothing of each
-// other, and no more do those of accesses that lie a round, or an eviction, apart.
+// Each access gives its block a fresh leaf. The leaves of one block's accesses tell nothing about
+// each other, and neither do those of accesses that are a round, or an eviction, apart.
 TEST_P(Shares, LeavesOfLaterAccessesTellNothing) {
   for (const ServerView* tree_version : all_tree_versions()) {
     for (const std::size_t apart : {1u, 2u, 3u, 4u, 5u, 8u, 24u, 48u}) {
@@ -272,7 +272,7 @@ TEST_P(Shares, LeavesOfLaterAccessesTellNothing) {
   }
 }
 
-// Everything is drawn afresh: nothing that all sequences have in common (numbers) tells it.
+// Everything is drawn again, so nothing that all sequences share (such as numbers) reveals it.
 TEST_P(Shares, NothingDrawnFollowsFromPublicNumbers) {
   const auto tree_versions = all_tree_versions();
   for (std::size_t i = 0; i < tree_versions.size(); ++i)

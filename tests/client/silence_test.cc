@@ -1,4 +1,4 @@
-// Which servers are called silent, troubled or stalled, and since when.
+// Which servers are reported as silent, troubled or stalled, and for how long.
 #include <gtest/gtest.h>
 
 #include "oramcore/client/servers.h"
@@ -36,7 +36,7 @@ class Silence : public testing::Test {
     while (!answered && step()) continue;
     return answered.value_or(false);
   }
-  /// A request that may take for ever.
+  /// A request that may take forever.
   void ask_for_work() {
     spawn(context_.get_executor(), [](Servers& servers) -> Task<void> {
       auto answer =
@@ -45,7 +45,7 @@ class Silence : public testing::Test {
     }(servers_));
     settle();
   }
-  /// Whether the server did it.
+  /// Returns whether the server did its work.
   bool ask(MessageType type, std::shared_ptr<Servers::JointAttempt> attempt = {}) {
     std::optional<bool> answered;
     spawn(context_.get_executor(),
@@ -185,7 +185,7 @@ TEST_F(Trouble, IsNotWhatIsInTheCourseOfThings) {
 
 TEST_F(Trouble, OfASharedAttemptIsTheFirstAlone) {
   const auto attempt = std::make_shared<Servers::JointAttempt>();
-  attempt->failed = true;  // at another server
+  attempt->failed = true;  // because of another server
   errors_[MessageType::prepare] = {Errc::failed, "the client discards this attempt"};
   EXPECT_FALSE(ask(MessageType::prepare, attempt));
   EXPECT_EQ(trouble(), "");
@@ -216,7 +216,7 @@ TEST_F(Trouble, ThatNobodyHasTriedAgainIsForgotten) {
 
 TEST_F(Trouble, AServerThatAnswersOthersAndDoesNotGetDoneIsStalled) {
   busy_ = true;
-  ask_for_work();  // which may take long
+  ask_for_work();  // it may take long
   pass(10s);
   EXPECT_TRUE(ask_for_traffic());
   EXPECT_FALSE(servers_.stalled(kServer));

@@ -1,4 +1,4 @@
-// Full disks: what gives room back works, and so does everything that needs none.
+// Full disks: operations that free room still work, and so does everything that needs none.
 #include <gtest/gtest.h>
 
 #include "serverd/store/bucket_store.h"
@@ -29,7 +29,7 @@ class Space : public test::EachEvictor {
       ASSERT_EQ(status.error().code, Errc::disk_full) << status.error().message;
       return;
     }
-    FAIL() << "the disk never was full";
+    FAIL() << "the disk was never full";
   }
   void check_all() {
     for (const auto& [block, generation] : held_) {
@@ -46,11 +46,11 @@ class Space : public test::EachEvictor {
       cluster_.engine().discard(held_.begin()->first);
       held_.erase(held_.begin());
     }
-    EXPECT_EQ(cluster_.engine().room().blocks, freed) << "what is discarded gives room at once";
+    EXPECT_EQ(cluster_.engine().room().blocks, freed) << "discarded blocks give room immediately";
     ASSERT_OK(cluster_.commit());
     ASSERT_NO_FATAL_FAILURE(check_all());
   }
-  /// It is asked for every ten seconds.
+  /// Waits for room; the servers are asked for it every ten seconds.
   void wait_until(const std::function<bool()>& there_is_room) {
     const Duration limit = cluster_.clock.now() + std::chrono::minutes(2);
     while (!there_is_room()) {
@@ -90,7 +90,7 @@ TEST_P(Space, AServerWithoutRoomStopsTheGrowthAndNothingElse) {
   check_all();
 }
 
-// A write that needs more room than there is may never be made.
+// A write that needs more room than there is may never be tried.
 TEST_P(Space, RoomIsFoundWithoutAWrite) {
   for (; next_ < 20; ++next_) ASSERT_OK(write(next_, 1));
   cluster_.disk(2).leave_space(0);
@@ -102,9 +102,11 @@ TEST_P(Space, RoomIsFoundWithoutAWrite) {
   });
 }
 
-// Before anything is refused: `df` must not promise what no server can keep.
+// They say so before anything is refused, because `df` must not promise room that no server can
+// keep.
 TEST_P(Space, TheServersSayHowMuchTheyHaveRoomFor) {
-  // Servers are asked now and then as the accesses go on, even if nobody wants to know.
+  // Servers are asked now and then as the accesses go on, even if no program asks for the free
+  // room.
   const auto more = [this] {
     EXPECT_TRUE(write(0, 1));
     return cluster_.engine().room().more;
@@ -118,7 +120,7 @@ TEST_P(Space, TheServersSayHowMuchTheyHaveRoomFor) {
   const auto blocks = cluster_.engine().room().blocks;
   for (std::uint64_t written = 0; written < blocks; ++written) ASSERT_OK(write(next_++, 1));
   EXPECT_EQ(cluster_.engine().status().height, height);
-  // Room for one more level and not for two, besides what is kept back.
+  // Room for one more level but not for two, besides the ballast.
   const auto& params = cluster_.params();
   const auto bucket = params.bucket_size * (params.slot_size() + BucketVersion::kTrailer);
   cluster_.disk(2).leave_space((std::uint64_t{2} << height) * bucket * 3 / 2 + (4u << 20));
@@ -127,7 +129,7 @@ TEST_P(Space, TheServersSayHowMuchTheyHaveRoomFor) {
   EXPECT_EQ(room() + cluster_.engine().status().blocks, capacity(height + 1, params.evict_every));
 }
 
-// Programs that ask for the free room, as all do that write new data, are not seen to do so.
+// Servers do not see that a program asks for the free room, as every program that writes does.
 TEST_P(Space, NobodySeesThatAProgramWantsToKnow) {
   for (; next_ < 20; ++next_) ASSERT_OK(write(next_, 1));
   wait_until([&] { return cluster_.engine().room().more > 0; });
@@ -151,7 +153,7 @@ TEST_P(Space, OnAFullDiskTheClientReadsOverwritesAndDeletes) {
   for (; next_ < 20; ++next_) ASSERT_OK(write(next_, 1));
   cluster_.disk(kClient).leave_space(0);
   ASSERT_NO_FATAL_FAILURE(fill());
-  ASSERT_NO_FATAL_FAILURE(work_on(0));  // what is new needs room on the client too
+  ASSERT_NO_FATAL_FAILURE(work_on(0));  // new blocks need room on the client too
   ASSERT_OK(cluster_.close_client());
   ASSERT_OK(cluster_.open_client());
   ASSERT_NO_FATAL_FAILURE(check_all());

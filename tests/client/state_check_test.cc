@@ -1,4 +1,4 @@
-// One bad row of the client's tables costs its block, and no more.
+// One bad row of the client's tables costs only its block.
 #include "oramcore/client/state_check.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using Row = StateChanges::Row;
 class CheckTest : public testing::Test {
  protected:
   static constexpr unsigned kHeight = 3;
-  static constexpr WriteNumber kFirst = first_write_number(7, 10);  // in root slot 10
+  static constexpr WriteNumber kFirst = first_write_number(7, 10);  // goes to root slot 10
   static VolumeParams params() { return {Scheme{1, 3}, 4096, 20, 10}; }
 
   CheckTest() {
@@ -32,8 +32,8 @@ class CheckTest : public testing::Test {
     changes.positions[2] = row({Position::Kind::tree, 6, 0, 11, kFirst + 1});
     changes.positions[3] = row({Position::Kind::tree, 7, 2, 19, 13});
     changes.positions[4] = row({Position::Kind::stash, 9, 0, 0, 14});
-    // Where they were written, in slots that other accesses have written since, and where evictions
-    // have put them; the first row is older than the last writing of block 6.
+    // Blocks lie where they were written, in slots that other accesses have since overwritten, and
+    // where evictions have put them. The first row is older than the last write of block 6.
     changes.positions[5] = row({Position::Kind::tree, 5, 0, 10, 15});
     changes.positions[6] = row({Position::Kind::tree, 1, 0, 10, 16});
     changes.positions[7] = row({Position::Kind::tree, 1, 0, 11, 17});
@@ -137,7 +137,7 @@ TEST_F(CheckTest, ABadRowCostsItsBlock) {
       if (!lost.contains(block)) left.push_back(block);
     std::filesystem::copy_file(kept, file(), std::filesystem::copy_options::overwrite_existing);
     alter(damage);
-    // Opened, it goes on without them.
+    // When opened, the volume goes on without these rows.
     {
       auto state = ClientState::open(file());
       ASSERT_TRUE(state);
@@ -159,7 +159,7 @@ TEST_F(CheckTest, ABadRowCostsItsBlock) {
   }
 }
 
-// A vault that moves brings the numbers that its blocks have had.
+// In a vault that has moved, blocks keep the numbers from the old volume.
 TEST_F(CheckTest, ALowTreeHoldsBlocksOfHighNumbers) {
   constexpr BlockId kHigh = 1 << 20;
   ASSERT_GT(kHigh, 100 * capacity(kHeight, params().evict_every));
@@ -170,7 +170,7 @@ TEST_F(CheckTest, ALowTreeHoldsBlocksOfHighNumbers) {
   EXPECT_EQ(found.state.positions.blocks(), (std::vector<BlockId>{1, 2, 4, 5, 6, 7, kHigh}));
 }
 
-// A number far beyond would need memory for all before it.
+// A number far too large would need memory for all numbers before it.
 TEST_F(CheckTest, ABlockNumberThatNoVolumeOfTheHeightHasIsDamage) {
   const std::int64_t most = most_blocks(kHeight, params());
   EXPECT_GE(most, std::int64_t{1} << 23);
@@ -199,7 +199,7 @@ TEST_F(CheckTest, OfTwoBlocksInOneSlotTheNewerStays) {
   EXPECT_TRUE(check().findings.empty());
 }
 
-// An older place must not come back when the row that says the newer one is lost.
+// An older place must not come back when the row with the newer one is lost.
 TEST_F(CheckTest, APlaceInABucketCountsOnlyIfTheBucketListsIt) {
   alter(put(3, {Position::Kind::tree, 7, 1, 4, 13}));  // before an eviction
   EXPECT_EQ(bucket_of(check(), 3), bucket_on_path(7, 2));
@@ -263,7 +263,7 @@ TEST_F(CheckTest, AccessRecordsAreMended) {
   }
 }
 
-// Nothing must follow from what is not known: neither that a write is unknown, nor that it is none.
+// An unknown row proves nothing: neither that a write is unknown, nor that there was none.
 TEST_F(CheckTest, ABadAccessRecordSaysNothingOfWhoWroteItsSlot) {
   EXPECT_EQ(check().state.root[12], kFirst + 2);
   alter("UPDATE intents SET leaf = 1 << 41 WHERE slot = 12; DELETE FROM intents WHERE slot = 11");
@@ -274,7 +274,7 @@ TEST_F(CheckTest, ABadAccessRecordSaysNothingOfWhoWroteItsSlot) {
   EXPECT_FALSE(found.state.root[14]) << "never used";
 }
 
-// The servers know it: see VolumeSessions::compare_with_servers().
+// The servers know these writes: see VolumeSessions::compare_with_servers().
 TEST_F(CheckTest, TheLastAcknowledgedAccessRecordMayBeMissing) {
   alter("DELETE FROM intents WHERE slot >= 12");  // turns kFirst + 2, acknowledged, and + 3
   const StateCheck found = check();
@@ -285,7 +285,7 @@ TEST_F(CheckTest, TheLastAcknowledgedAccessRecordMayBeMissing) {
   EXPECT_EQ(found.state.root[12], 0u);
 }
 
-// Its format is raised by rows that make sense for the volume, or stays.
+// The format is raised only with rows that make sense for the volume.
 TEST_F(CheckTest, WhatIsRefusedIsNotRaised) {
   for (const char* damage : {"UPDATE tree SET height = 7", "UPDATE tree SET written = 69"}) {
     alter(

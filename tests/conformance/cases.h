@@ -1,5 +1,5 @@
-// The table of cases, a file for each subject. A case works in a fresh directory of its own, which
-// is the current one, as root, and in a process of its own.
+// The table of cases, one file for each subject. A case runs as root, in a process of its own, and
+// in a fresh directory of its own, which is the current one.
 #pragma once
 
 #include <sys/types.h>
@@ -10,7 +10,7 @@
 
 namespace s3oram::conformance {
 
-// Ordinary ones, who need not exist.
+// Ordinary users, who need not exist.
 constexpr uid_t kUser = 12'345;
 constexpr gid_t kGroup = 23'456, kOtherGroup = 23'457;
 

@@ -1,4 +1,4 @@
-// Access control lists: what they do with modes and rights, and who inherits them.
+// Access control lists: their effect on modes and rights, and how they are inherited.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -50,7 +50,7 @@ std::vector<Entry> minimal(std::uint16_t user, std::uint16_t group, std::uint16_
   return {{kUserObject, user}, {kGroupObject, group}, {kOthers, others}};
 }
 
-/// Gives rights to a user and to a group besides.
+/// Also gives rights to a named user and a named group.
 std::vector<Entry> extended(std::uint16_t user, std::uint16_t group, std::uint16_t mask,
                             std::uint16_t others = 0) {
   return {{kUserObject, 7},  {kNamedUser, user, kUser},
@@ -58,7 +58,7 @@ std::vector<Entry> extended(std::uint16_t user, std::uint16_t group, std::uint16
           {kMask, mask},     {kOthers, others}};
 }
 
-/// Notes the mode and both lists of a file.
+/// Records the mode and both lists of a file.
 void note_lists(Observer& o, const std::string& what, const char* path) {
   o.attributes(what, path);
   for (const char* name : {kAccessList, kDefaultList}) {
@@ -313,7 +313,7 @@ void inheriting_deeply(Observer& o) {
   o.call("linked in", ::link("d/g", "d/a/g"));
   note_lists(o, "linked in", "d/a/g");
   const int fd = ::open("d", O_TMPFILE | O_RDWR, 0666);
-  if (fd < 0) return;  // case open_unnamed asserts which kernels have it
+  if (fd < 0) return;  // the case open_unnamed asserts which kernels support it
   char path[64];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   o.call("give it a name", ::linkat(AT_FDCWD, path, AT_FDCWD, "d/unnamed", AT_SYMLINK_FOLLOW));

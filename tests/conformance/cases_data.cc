@@ -41,7 +41,7 @@ void appending(Observer& o) {
   o.content("content", "f");
 }
 
-/// Several processes append records: none is lost, torn or overwritten.
+/// Several processes append records. None is lost, torn or overwritten.
 void appending_together(Observer& o) {
   constexpr int kProcesses = 6, kRecords = 200, kLength = 37;
   make_file("f");

@@ -1,4 +1,4 @@
-// Reading directories, also while they change.
+// Reading directories, including while they change.
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 namespace s3oram::conformance {
 namespace {
 
-constexpr int kEntries = 3000;  // more than one request holds
+constexpr int kEntries = 3000;  // more than one request returns
 
 std::string long_name(int i) { return "entry-with-a-name-of-some-length-" + std::to_string(i); }
 
@@ -28,7 +28,7 @@ void many(Observer& o) {
   o.call("rmdir", ::rmdir("d"));
 }
 
-/// POSIX: what was there before and is there after is seen exactly once.
+/// POSIX: an entry that exists before and after is seen exactly once.
 void while_changing(Observer& o) {
   make_directory("d");
   fill("d", 0, kEntries);
@@ -39,7 +39,7 @@ void while_changing(Observer& o) {
   for (const dirent* entry = ::readdir(directory); entry; entry = ::readdir(directory), ++count) {
     ++seen[entry->d_name];
     if (count % 10 == 0 && count / 10 < 200) {
-      // Every tenth step one goes and one comes.
+      // At every tenth entry one name is removed and another added.
       const std::string gone = "d/" + long_name(10 * (count / 10));
       must(::unlink(gone.c_str()) == 0, "unlink");
       make_file(("d/new" + std::to_string(count)).c_str());

@@ -95,7 +95,7 @@ void of_descriptions(Observer& o) {
   o.call("set by another", ::fcntl(other, F_OFD_SETLK, &lock));
 }
 
-/// A waiting process gets the lock when it is given up.
+/// A waiting process gets the lock when it is released.
 void waiting(Observer& o) {
   make_file("f");
   int ready[2], done[2];

@@ -1,4 +1,4 @@
-// The longest names and paths, and those that are too long.
+// The longest names and paths, and names and paths that are too long.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -47,7 +47,8 @@ void names(Observer& o) {
 
 void paths(Observer& o) {
   struct stat found {};
-  // Of one letter names, so that only the path is too long; PATH_MAX counts the final zero.
+  // The path consists of one-letter names, so that only the path is too long; PATH_MAX counts the
+  // final zero.
   std::string path;
   while (path.size() + 2 < PATH_MAX) path += "./";
   for (const std::size_t length : {PATH_MAX - 2, PATH_MAX - 1, PATH_MAX, PATH_MAX + 1}) {
@@ -62,7 +63,7 @@ void paths(Observer& o) {
   }
 }
 
-/// A tree deeper than any path can say.
+/// A tree that is deeper than any path can name.
 void deep_tree(Observer& o) {
   const std::string level(200, 'v');
   int made = 0;

@@ -1,4 +1,4 @@
-// mkdir, rmdir, unlink and mknod, and odd names.
+// mkdir, rmdir, unlink and mknod, and unusual names.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// What other users may do: the kernel decides, by the modes and owners it is told.
+// What other users may do. The kernel decides this by the modes and owners that it is told.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>

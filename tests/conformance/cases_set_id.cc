@@ -1,4 +1,4 @@
-// The set-user-id and set-group-id bits: what clears them, and what directories hand down.
+// The set-user-id and set-group-id bits: what clears them, and how directories pass them on.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -68,7 +68,7 @@ void clearing(Observer& o) {
   });
 }
 
-/// Such a file runs with nobody's rights: the bit once asked for mandatory locks.
+/// On such a file the bit gives nobody's rights; it once asked for mandatory locks.
 void without_group_execution(Observer& o) {
   each(o, "write",
        [] {

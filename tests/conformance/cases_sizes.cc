@@ -67,7 +67,7 @@ void holes(Observer& o) {
   o.call("seek behind the end", ::lseek(fd, kEnd, SEEK_DATA));
   o.call("seek behind the end", ::lseek(fd, kEnd, SEEK_HOLE));
   o.call("seek before the start", ::lseek(fd, -1, SEEK_DATA));
-  // File systems may call more than that data, but never less.
+  // File systems may report more than these bytes as data, but never less.
   for (const bool synced : {false, true}) {
     if (synced) must(::fsync(fd) == 0, "fsync");
     const long data = ::lseek(fd, 0, SEEK_DATA);

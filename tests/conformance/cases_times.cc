@@ -1,4 +1,4 @@
-// Which times each operation moves, and utimensat(2).
+// Which times each operation changes, and utimensat(2).
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/mman.h>
@@ -60,7 +60,7 @@ void of_file(Observer& o) {
   });
 }
 
-/// The kernel writes mapped pages back when it likes; msync and close make it say so.
+/// The kernel writes mapped pages back when it likes; msync and close make it do so.
 void of_map(Observer& o) {
   make_file("f", std::string(4096, 'm'));
   o.times("write to a mapping", "f", [] {
@@ -165,7 +165,8 @@ void setting(Observer& o) {
   show(o, "times", "f");
   struct stat link {};
   must(::lstat("l", &link) == 0, "lstat");
-  o.note("link's second time", std::to_string(link.st_mtim.tv_sec));  // following it is an access
+  o.note("link's second time",
+         std::to_string(link.st_mtim.tv_sec));  // following it is an access
   set("dangling", "dangling", {1, 1}, {1, 1});
   set("missing", "missing", {1, 1}, {1, 1});
   o.times("now and omit", "f", [&] {
@@ -201,7 +202,7 @@ void kept_by_writing_back(Observer& o) {
   show(o, "after all", "g");
 }
 
-/// A file that is changed later is not older: make and others rely on it.
+/// A file that is changed later is not older; make and others rely on that.
 void in_order(Observer& o) {
   constexpr int kRounds = 200;
   int back = 0;

@@ -1,4 +1,4 @@
-// Several processes at once: what must come out however they interleave.
+// Several processes at the same time, and results that must hold however they interleave.
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/mman.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kProcesses = 6, kRounds = 100;
 
-/// The sum of what `work` gives in each process.
+/// Returns the sum of the results of `work` in all processes.
 int in_processes(const std::function<int(int)>& work) {
   void* memory = ::mmap(nullptr, kProcesses * sizeof(int), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -40,7 +40,7 @@ int in_processes(const std::function<int(int)>& work) {
   return sum;
 }
 
-/// All try the same; one may succeed each round.
+/// All processes try the same; one may succeed in each round.
 void one_wins(Observer& o) {
   const auto race = [&](const char* what, const std::function<long(int, const char*)>& attempt) {
     make_directory(what);
@@ -82,7 +82,7 @@ void one_wins(Observer& o) {
   }
 }
 
-/// Each has its own names in one directory.
+/// Each process has its own names in one directory.
 void one_directory(Observer& o) {
   make_directory("d");
   in_processes([](int p) {
@@ -100,8 +100,7 @@ void one_directory(Observer& o) {
   o.content("one", "d/3-4-renamed");
 }
 
-/// A program that opens a name while it is replaced over and over finds one whole content or
-/// another.
+/// A program opens a name that is replaced again and again. It finds either content, whole.
 void replacing(Observer& o) {
   const std::size_t size = 20'000;
   make_file("f", std::string(size, 'a'));

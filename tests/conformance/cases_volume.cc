@@ -1,4 +1,4 @@
-// Figures of the whole, blocks of a file, and inode numbers.
+// The figures of the whole file system, the blocks of a file, and inode numbers.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -59,7 +59,7 @@ void freed(Observer& o) {
     must(::statvfs(".", &all) == 0, "statvfs");
     return static_cast<double>(all.f_bfree) * static_cast<double>(all.f_frsize);
   };
-  constexpr double kSize = 24e6, kOthers = 8e6;  // which other programs may write meanwhile
+  constexpr double kSize = 24e6, kOthers = 8e6;  // other programs may write so much meanwhile
   make_file("f", std::string(static_cast<std::size_t>(kSize), 'x'));
   must(::fsync(::open("f", O_RDWR)) == 0, "fsync");
   const double with = free_bytes();

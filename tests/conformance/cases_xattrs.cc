@@ -23,7 +23,7 @@ void list(Observer& o, const char* what, const char* path) {
   for (ssize_t at = 0; at < got;) {
     const std::string name = buffer + at;
     at += static_cast<ssize_t>(name.size()) + 1;
-    if (!name.starts_with("security.")) names.push_back(name);  // the machine's own
+    if (!name.starts_with("security.")) names.push_back(name);  // the machine adds its own
   }
   std::sort(names.begin(), names.end());
   std::string joined;

@@ -1,6 +1,6 @@
 // compare_cases OURS REFERENCE: runs every case in a fresh directory of each of the two directories
-// and compares what it saw. The expectation is the reference's: the kernel's own file system.
-// Exit codes: 1 they differ, 2 the test itself cannot run.
+// and compares what the cases saw. The reference, the kernel's own file system, is the expected
+// result. Exit codes: 1 they differ, 2 the test itself cannot run.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -66,7 +66,7 @@ Lines run(const Case& test, const std::string& root) {
   return lines;
 }
 
-/// Notes the differences that are used, and prints the others.
+/// Marks the known differences that occur, and prints the others.
 bool agree(const Case& test, const Lines& ours, const Lines& reference,
            std::set<const KnownDifference*>& used) {
   bool good = true;

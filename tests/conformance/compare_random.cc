@@ -1,7 +1,7 @@
-// compare_random OURS REFERENCE [--seed N] [--seconds S]: the same random operations in both, which
-// must give the same; now and then the whole trees are compared. On a difference it prints the last
-// operations; the seed gives them all again, in empty directories.
-// Exit codes: 1 a difference, 2 the test itself cannot run.
+// compare_random OURS REFERENCE [--seed N] [--seconds S]: runs the same random operations in both,
+// which must give the same results; now and then the whole trees are compared. On a difference it
+// prints the last operations; the seed repeats all of them, in empty directories. Exit codes: 1 a
+// difference, 2 the test itself cannot run.
 #include <sys/stat.h>
 
 #include <algorithm>

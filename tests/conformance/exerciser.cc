@@ -1,6 +1,6 @@
-// exerciser DIRECTORY [--seed N] [--operations K] [--remount COMMAND]: random operations on the
-// data of one file, against a copy of it in memory. COMMAND is run now and then, with the file
-// closed. Exit codes: 1 the file is not as it must be, 2 the test itself cannot run.
+// exerciser DIRECTORY [--seed N] [--operations K] [--remount COMMAND]: runs random operations on
+// the data of one file, and compares it with a copy in memory. COMMAND is run now and then, with
+// the file closed. Exit codes: 1 the file is not as it must be, 2 the test itself cannot run.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -137,7 +137,7 @@ class Exerciser {
     }
   }
 
-  /// Ranges of every kind: small, aligned, at the end.
+  /// Chooses ranges of every kind: small, aligned, at the end.
   void choose(std::size_t& offset, std::size_t& length, std::size_t limit) {
     offset = below(below(3) ? std::min(limit, model_.size() + 1) : limit);
     length = 1 + below(below(3) ? 5'000 : kMost);
@@ -209,7 +209,7 @@ class Exerciser {
     begin("mapped read", offset, length);
     if (char* map = map_file(offset, length, PROT_READ, below(2) ? MAP_SHARED : MAP_PRIVATE)) {
       compare(map + offset % kPage, length, offset, "map");
-      // Behind the end the last page is zero.
+      // After the end the last page is zero.
       const std::size_t size = model_.size();
       if (offset + length == size && size % kPage != 0)
         for (std::size_t i = size; i % kPage != 0; ++i)

@@ -10,11 +10,11 @@ namespace {
 
 constexpr const char* kUnnamed = "the kernel asks FUSE for unnamed files since Linux 6.2";
 constexpr const char* kLabels = "a volume without any labels says so, once for all its files";
-constexpr const char* kAccess = "the kernel does not tell of accesses to pages that it holds";
+constexpr const char* kAccess = "the kernel does not report accesses to pages that it holds";
 constexpr const char* kPartOfPage = "for a write of part of a page the kernel reads the page";
 constexpr const char* kSetGroup =
-    "the kernel leaves set-group-id to FUSE files that their group may not execute: it has no "
-    "effect on them";
+    "the kernel keeps the set-group-id bit of FUSE files that their group may not execute, where "
+    "it has no effect";
 
 constexpr KnownDifference kDifferences[] = {
     {"open_unnamed", "open", "EOPNOTSUPP", "ok", kUnnamed},
@@ -32,7 +32,7 @@ constexpr KnownDifference kDifferences[] = {
      "file mode 666 links 1 owner 12345:23456 size 3", kSetGroup},
 };
 
-/// The first so many are those of kernels before Linux 6.2.
+/// The first entries, this many of them, are those of kernels before Linux 6.2.
 constexpr std::size_t kOfOlderKernels = 1;
 
 bool kernel_is_at_least(int major, int minor) {

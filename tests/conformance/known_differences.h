@@ -1,5 +1,5 @@
-// Where the mounted file system may differ from the reference, and why. Each is asserted: a line
-// that agrees although it is listed is an error too. docs/filesystem.md lists the same.
+// Where the mounted file system may differ from the reference, and why. Each difference is
+// asserted: it is an error if a listed line agrees. docs/filesystem.md lists the same differences.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 namespace s3oram::conformance {
 
 struct KnownDifference {
-  std::string_view test, line;  // the line as ours gives it, up to its ": "
+  std::string_view test, line;  // the line that ours gives, up to its ": "
   std::string_view ours, reference;
   std::string_view reason;
 };

@@ -28,7 +28,7 @@ std::string read_all(int fd) {
   }
 }
 
-/// Short contents as they are, longer ones by their length and a sum.
+/// Returns short contents as they are, and longer ones as their length and a sum.
 std::string shown(const std::string& content) {
   if (content.size() <= 60) return "\"" + escaped(content) + "\"";
   std::uint64_t sum = 14695981039346656037u;
@@ -200,7 +200,7 @@ void must(bool truth, const char* what) {
 void wait_for_tick() {
   timespec start{}, now{};
   ::clock_gettime(CLOCK_REALTIME_COARSE, &start);
-  for (int ticks = 0; ticks < 2;) {  // the first may end at once
+  for (int ticks = 0; ticks < 2;) {  // the first tick may be over immediately
     ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
     if (compare(start, now) >= 0) continue;
     ++ticks;

@@ -1,5 +1,5 @@
-// What a case of the conformance table saw, as lines of text: two file systems agree where the
-// lines do.
+// What a case of the conformance table saw, as lines of text. Two file systems agree where their
+// lines agree.
 #pragma once
 
 #include <sys/stat.h>
@@ -12,14 +12,14 @@
 
 namespace s3oram::conformance {
 
-/// The name of an errno: "ENOENT".
+/// Returns the name of an errno, such as "ENOENT".
 std::string error_name(int error);
-/// Every byte that is not printable as \xNN.
+/// Returns `text` with every byte that is not printable as \xNN.
 std::string escaped(std::string_view text);
-/// "file", "directory", "symlink", ...
+/// Returns "file", "directory", "symlink", ...
 std::string type_name(mode_t mode);
 
-/// Writes each line to a descriptor at once, so that forked processes add to the same list.
+/// Writes each line to a descriptor immediately, so that forked processes add to the same list.
 /// Works in the current directory.
 class Observer {
  public:
@@ -27,21 +27,23 @@ class Observer {
 
   void note(std::string_view what, std::string_view text);
   void check(std::string_view what, bool truth) { note(what, truth ? "yes" : "no"); }
-  /// Notes the number that a call gave, or its errno; gives the number back.
+  /// Records the number that a call returned, or its errno. Returns the number.
   long call(std::string_view what, long result);
-  /// The same for a call that gives a descriptor, whose number says nothing.
+  /// Does the same for a call that returns a descriptor, whose number means nothing.
   int file(std::string_view what, int fd);
-  /// Type, mode, links, owner, and for all but directories the size; of the link itself.
+  /// Records type, mode, links and owner, and the size unless it is a directory; of a link, its
+  /// own.
   void attributes(std::string_view what, const char* path);
   void attributes(std::string_view what, const struct stat& found);
-  /// The bytes of a file, or those of `fd` from its start.
+  /// Records the bytes of a file, or those of `fd` from its start.
   void content(std::string_view what, const char* path);
   void content(std::string_view what, int fd);
-  /// The names in a directory, sorted, with their types.
+  /// Records the names in a directory, sorted, with their types.
   void names(std::string_view what, const char* path);
-  /// Which of the times of `path` `operation` moves. The times are set back first.
+  /// Records which of the times of `path` the operation changes. The times are set back first.
   void times(std::string_view what, const char* path, const std::function<void()>& operation);
-  /// Runs `work` in a process of this user and these groups, the first of them its own.
+  /// Runs `work` in a process of this user and these groups, the first of which is its primary
+  /// group.
   void as_user(uid_t user, const std::vector<gid_t>& groups, const std::function<void()>& work);
   /// Runs `work` in a process of its own.
   void in_process(const std::function<void()>& work);
@@ -50,12 +52,12 @@ class Observer {
   const int out_;
 };
 
-/// Makes a file with this content; fails the case if it cannot.
+/// Makes a file with this content. Fails the case if it cannot.
 void make_file(const char* path, std::string_view content = "", mode_t mode = 0644);
 void make_directory(const char* path, mode_t mode = 0755);
-/// For what a case cannot go on without.
+/// Fails the case, which cannot go on, unless `truth` holds.
 void must(bool truth, const char* what);
-/// Until the clock of file times has moved on.
+/// Waits until the clock of file times has advanced.
 void wait_for_tick();
 
 struct Case {

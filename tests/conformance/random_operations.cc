@@ -80,7 +80,8 @@ constexpr int kOpenFlags[] = {O_RDONLY,
                               O_RDWR | O_CREAT | O_NOFOLLOW};
 constexpr unsigned kRenameFlags[] = {0, 0, 0, 0, RENAME_NOREPLACE, RENAME_EXCHANGE};
 
-/// Few names, so that they meet; some lead through links, files and dots.
+/// Returns one of a few names, so that operations meet at the same name. Some lead through links,
+/// files and dots.
 std::string random_path(std::mt19937_64& random) {
   static constexpr const char* kNames[] = {"a", "b", "c", "d", "e", "a\nb"};
   std::string path;
@@ -89,7 +90,7 @@ std::string random_path(std::mt19937_64& random) {
     if (i > 0) path += "/";
     path += random() % 60 == 0 ? ".." : kNames[random() % std::size(kNames)];
   }
-  // Nothing may leave the directory.
+  // No path may leave the directory.
   if (path.find("..") != std::string::npos) return "a/../b";
   return random() % 80 == 0 ? path + "/" : path;
 }
@@ -192,7 +193,7 @@ World::~World() {
 std::string World::perform(const Operation& o) {
   const char* path = o.path.c_str();
   const char* other = o.other.c_str();
-  unsigned slot = o.slot;  // or, but for opening, the next that is open
+  unsigned slot = o.slot;  // except when opening: or the next slot that is open
   for (unsigned i = 1; i < kSlots && files_[slot] < 0 && o.kind != open_file; ++i)
     slot = (o.slot + i) % kSlots;
   int& fd = files_[slot];

@@ -1,4 +1,4 @@
-// Random file operations, and what each gives, as text that does not depend on the file system.
+// Random file operations, and their results as text that does not depend on the file system.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ struct Operation {
 Operation random_operation(std::mt19937_64& random);
 std::string to_text(const Operation& operation);
 
-/// One directory that operations work in, by paths relative to it.
+/// A directory in which operations run, with paths relative to it.
 class World {
  public:
   explicit World(const std::string& root);
@@ -28,7 +28,7 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  /// What came of it: numbers, names of errnos, sums of contents.
+  /// Returns the results: numbers, names of errnos, sums of contents.
   std::string perform(const Operation& operation);
   int root() const { return root_; }
 

@@ -1,4 +1,4 @@
-// Whole trees as text, to be compared.
+// Whole trees as text, for comparison.
 #pragma once
 
 #include <sys/stat.h>
@@ -10,12 +10,12 @@
 namespace s3oram::conformance {
 
 std::string sum_of(std::string_view data);
-/// Type, mode, owner, and for all but directories links and size; for directories links.
+/// Returns type, mode, owner and links, and the size unless it is a directory.
 std::string attributes_text(const struct stat& found);
-/// The sorted names of a directory with their types, or an errno.
+/// Returns the sorted names of a directory with their types, or an errno.
 std::string names_text(const char* path);
-/// A line for everything below the directory `root`: path, attributes, extended
-/// attributes, target or sum of the content, and its first path for a file with several names.
+/// Returns a line for everything below the directory `root`: path, attributes, extended attributes,
+/// target or sum of the content, and the first path of a file with several names.
 std::vector<std::string> list_tree(int root);
 
 }  // namespace s3oram::conformance

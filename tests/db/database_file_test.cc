@@ -30,7 +30,7 @@ class DatabaseFileTest : public testing::Test {
     const auto there = row ? row->step() : fail(row.error());
     return there && *there ? row->integer(0) : -1;
   }
-  /// As a crash leaves it: 7 is in the log alone.
+  /// A file as a crash leaves it: the row 7 is only in the log.
   void make_with_log(const fs::path& path) {
     const fs::path open = directory_ / "open.db";
     auto database = make(open);

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uintmax_t kPlainPage = 4096;
-constexpr std::uintmax_t kLongestLog = 6'000;  // more than it lets the log have
+constexpr std::uintmax_t kLongestLog = 6'000;  // more than it lets the log grow to
 
 class LogCopierTest : public testing::Test {
  protected:
@@ -27,7 +27,7 @@ class LogCopierTest : public testing::Test {
     database_ = std::move(*database);
     ASSERT_GOOD(database_.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, v TEXT)"));
   }
-  /// Changes so many pages, in one commit; the same ones each time.
+  /// Changes this many pages in one commit, the same ones each time.
   void change(int pages) {
     ++changes_;
     ASSERT_GOOD(database_.execute(
@@ -36,7 +36,7 @@ class LogCopierTest : public testing::Test {
                     pages, changes_)));
   }
   std::uintmax_t pages_of_log() const { return fs::file_size(log_of(path_)) / kPlainPage; }
-  /// Rows of the last change in the file alone, without its log.
+  /// Counts rows of the last change in the file itself, without its log.
   std::int64_t copied() {
     const fs::path alone = directory_ / "alone.db";
     fs::copy_file(path_, alone, fs::copy_options::overwrite_existing);

@@ -1,4 +1,4 @@
-// What is read of a damaged SQLite file.
+// What is read from a damaged SQLite file.
 #include "oramcore/db/salvage.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class SalvageTest : public testing::Test {
   SalvageTest() {
     auto database = Database::open(original(), Database::Mode::create);
     EXPECT_TRUE(database);
-    // The shapes that vault.db has: by number, by two numbers, by number and text.
+    // The tables of vault.db have keys of these kinds: a number, two numbers, a number and a text.
     const Status made = database->execute(fmt::format(
         "CREATE TABLE one (k INTEGER PRIMARY KEY, v BLOB NOT NULL);"
         "CREATE TABLE two (k INTEGER NOT NULL, l INTEGER NOT NULL, v INTEGER NOT NULL,"
@@ -48,7 +48,7 @@ class SalvageTest : public testing::Test {
   std::string damaged() const { return (directory_ / "damaged.db").string(); }
   std::string mended() const { return (directory_ / "mended.db").string(); }
 
-  /// That page, or none.
+  /// Damages that page, or none.
   void damage(std::optional<std::uint64_t> page) {
     for (const char* suffix : {"", "-wal", "-shm"}) {
       fs::remove(mended() + suffix);
@@ -96,7 +96,7 @@ TEST_F(SalvageTest, ASoundFileIsCopiedWhole) {
 
 TEST_F(SalvageTest, ADamagedPageCostsTheRowsOnIt) {
   const auto sound = rows(original());
-  // No leaf of these tables holds more.
+  // No leaf page of these tables holds more rows.
   constexpr std::size_t kMostOnAPage = 400;
   unsigned costly = 0, harmless = 0;
   for (std::uint64_t page = 1; page * kPage < fs::file_size(original()); ++page) {
@@ -119,13 +119,13 @@ TEST_F(SalvageTest, ADamagedPageCostsTheRowsOnIt) {
     if (lost == 0)
       ++harmless;
     else if (lost > kMostOnAPage)
-      ++costly;  // the page above all others of its table
+      ++costly;  // the page above all other pages of its table
   }
   EXPECT_LE(costly, 3u);
-  EXPECT_GE(harmless, 1u);  // the index
+  EXPECT_GE(harmless, 1u);  // the index's pages
 }
 
-// SQLite can copy a table as it is, rows out of their order and without their values.
+// SQLite can copy a table as it is, with rows out of order and without their values.
 TEST_F(SalvageTest, WhateverIsDamagedTheNewFileIsSound) {
   unsigned salvaged = 0;
   for (unsigned seed = 0; seed < 40; ++seed) {
@@ -135,7 +135,7 @@ TEST_F(SalvageTest, WhateverIsDamagedTheNewFileIsSound) {
       std::fstream file(damaged(), std::ios::in | std::ios::out | std::ios::binary);
       const auto size = fs::file_size(damaged());
       for (int flip = 0; flip < 3; ++flip) {
-        // Behind the list of tables, without which nothing can be read.
+        // The list of tables comes first; nothing can be read without it.
         const auto at = static_cast<std::streamoff>(kPage + random() % (size - kPage));
         file.seekg(at);
         const int byte = file.get() ^ 1 << random() % 8;

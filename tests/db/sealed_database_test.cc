@@ -1,5 +1,5 @@
-// Sealed databases: nothing of their content is in their files, and no change of a file, nor of its
-// log, goes unnoticed.
+// Sealed databases: their files show nothing of the content, and no change of a file or of its log
+// goes unnoticed.
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
@@ -41,7 +41,7 @@ Seed secret(std::uint8_t first) {
   return seed;
 }
 
-/// A database's files as a crash leaves them.
+/// The files of a database as a crash leaves them.
 struct Image {
   Bytes file, log;
 };
@@ -57,8 +57,8 @@ class SealedDatabaseTest : public testing::Test {
     return Database::open(path(name).string(), mode, disk_);
   }
 
-  /// Rows in both kinds of tables, over inner pages and overflow pages; some of them, and changes
-  /// of others, in the log alone.
+  /// Writes rows to both kinds of tables, over inner pages and overflow pages. Some rows, and
+  /// changes of others, are only in the log.
   Image make() {
     auto db = open(Database::Mode::create);
     EXPECT_TRUE(db);
@@ -95,7 +95,7 @@ class SealedDatabaseTest : public testing::Test {
   }
 
   enum class Outcome { noticed, harmless, silent };
-  /// What becomes of the rows: each must be there as it was written, or something must be said.
+  /// Checks that each row is there as it was written, or that the damage is reported.
   Outcome read(Disk& disk, const char* name = "damaged.db") {
     auto db = Database::open(path(name).string(), Database::Mode::read_only, disk);
     if (!db) return noticed(db.error());
@@ -175,7 +175,7 @@ TEST_F(SealedDatabaseTest, NoSingleBitGoesUnnoticed) {
   for (int i = 0; i < 250; ++i) flip(true, random() % (8 * image.log.size()));
   for (std::size_t bit = 0; bit < 8 * kClearHeaderBytes; ++bit) flip(false, bit);
   for (std::size_t bit = 0; bit < 8 * (kLogHeaderBytes + kFrameHeaderBytes); ++bit) flip(true, bit);
-  // A page that the log holds too is not read from the file.
+  // SQLite does not read from the file a page that the log holds too.
   EXPECT_GT(outcomes[0], 900u) << outcomes[1] << " harmless";
 }
 
@@ -194,7 +194,7 @@ TEST_F(SealedDatabaseTest, NoSectorGoesUnnoticed) {
       case 0:  // zeroed
         std::fill_n(begin, kSector, 0);
         break;
-      case 1: {  // swapped with another
+      case 1: {  // swapped with another sector
         std::swap_ranges(begin, begin + kSector,
                          bytes.begin() + static_cast<std::ptrdiff_t>(sector()));
         break;
@@ -227,7 +227,7 @@ TEST_F(SealedDatabaseTest, APageIsBoundToItsPlaceAndItsDatabase) {
   put(damaged);
   EXPECT_EQ(read(), Outcome::noticed);
   EXPECT_NE(said_.find("damaged.db: page "), std::string::npos) << said_;
-  // Of another database of the same key, and of another vault.
+  // A page of another database of the same key, and one of another vault.
   for (const std::uint8_t key : {1, 2}) {
     SealedDisk other(secret(key));
     fs::remove(path("other.db"));
@@ -324,7 +324,7 @@ TEST_F(SealedDatabaseTest, TheLastCommitOfALogIsKnownToHaveBeenDurable) {
               std::string::npos)
         << said_;
   }
-  // Without the mark nothing tells that it was not cut short.
+  // Without the mark nothing shows that the log was not cut short.
   Image torn = image;
   torn.log.resize(frame_offset(frames + 1));
   torn.log[frame_offset(frames) + 3000] ^= 4;
@@ -383,7 +383,7 @@ TEST_F(SealedDatabaseTest, ConnectionsWriteInTurn) {
   }
 }
 
-// ---- what is left
+// ---- what can be saved
 
 TEST_F(SealedDatabaseTest, SingleBitsAreMended) {
   const Image image = make();
@@ -397,7 +397,7 @@ TEST_F(SealedDatabaseTest, SingleBitsAreMended) {
     damaged.log[frame_offset(static_cast<std::uint32_t>(3 * i + 1)) + kFrameHeaderBytes + 77 * i] ^=
         16;
   }
-  damaged.file[72] ^= 1;  // of the header
+  damaged.file[72] ^= 1;  // a byte of SQLite's header
   put(damaged);
   const auto gathered = gather_pages(path("damaged.db"), path("gathered.db"), *disk_.page_key());
   ASSERT_GOOD(gathered);
@@ -412,7 +412,7 @@ TEST_F(SealedDatabaseTest, ALostPageCostsItsRowsAlone) {
   const Bytes whole = content(path());
   const std::size_t count = whole.size() / kPageBytes;
   std::uint64_t orphans = 0;
-  // The first pages, among which those in the middle of trees are, and some of the others.
+  // The first pages, which include inner pages of the trees, and some of the others.
   for (std::size_t number = 2; number <= count; number += number < 12 ? 1 : 4) {
     Bytes bytes = whole;
     std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>((number - 1) * kPageBytes), kSector, 0);
@@ -426,8 +426,8 @@ TEST_F(SealedDatabaseTest, ALostPageCostsItsRowsAlone) {
     const auto added = copy_orphan_rows(path("gathered.db"), path("fresh.db"), disk_);
     ASSERT_GOOD(added);
     for (const auto& [name, rows] : *added) orphans += rows;
-    // A page holds about a hundred of the short rows, or belongs to one of the long ones, whatever
-    // it is in the tree.
+    // A page holds about a hundred of the short rows, or a part of one of the long ones, whatever
+    // its place in the tree.
     auto db = open(Database::Mode::read_only, "fresh.db");
     ASSERT_GOOD(db);
     auto rows = db->prepare(

@@ -1,4 +1,4 @@
-// Every kernel of GF(2^128) against NTL, and what digests rely on.
+// Compares every kernel of GF(2^128) with NTL, and tests properties that digests rely on.
 #include "oramcore/field/gf128.h"
 
 #include <NTL/GF2E.h>
@@ -52,7 +52,7 @@ TEST_P(Gf128Test, SumsOfProductsAreThoseOfNtl) {
   if (!available_) return;
   for (std::size_t count = 0; count <= 67; ++count) {
     const auto coefficients = random_elements(count);
-    const Bytes words = random_bytes(count * 16 + 1);  // the kernel must not need alignment
+    const Bytes words = random_bytes(count * 16 + 1);  // the kernel must not need aligned words
     const ByteSpan unaligned = ByteSpan(words).subspan(1);
     NTL::GF2E expected;
     for (std::size_t i = 0; i < count; ++i)

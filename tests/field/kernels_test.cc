@@ -1,4 +1,4 @@
-// Every kernel of this machine against NTL, with rows that end where nothing else may be touched.
+// Compares every kernel of this machine with NTL, on rows after whose end nothing may be touched.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -20,7 +20,7 @@ std::vector<Kernel> kernels_here() {
 }
 
 /// Rows of random bytes, each in an allocation of its own (so that a sanitizer sees its ends),
-/// `offset` bytes into it (so that it is not aligned).
+/// `offset` bytes into the allocation (so that the row is not aligned).
 class Rows {
  public:
   Rows(std::size_t count, std::size_t length, std::size_t offset, Random& random)
@@ -35,7 +35,7 @@ class Rows {
   std::span<const std::uint8_t* const> reads() const { return reads_; }
   std::span<std::uint8_t* const> writes() { return writes_; }
   const std::vector<Bytes>& stores() const { return stores_; }
-  /// A copy of everything, to compute what should come out.
+  /// Returns a copy of everything, from which the expected result is computed.
   std::vector<Bytes> copy() const { return stores_; }
   MutableByteSpan in(std::vector<Bytes>& copy, std::size_t i) const {
     return MutableByteSpan(copy[i]).subspan(offset_, length_);
@@ -103,7 +103,7 @@ class Kernels : public testing::TestWithParam<Kernel> {
     ASSERT_EQ(out.stores(), expected) << "rows=" << count << " length=" << length;
   }
 
-  /// The bits behind the last column are random too.
+  /// The bits after the last column are random too.
   void expect_bit_product(std::size_t count, std::size_t outs_count, std::size_t length,
                           std::size_t offset) {
     const Rows in(count, length, offset, random_);

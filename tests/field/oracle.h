@@ -1,4 +1,4 @@
-// GF(2^8) as NTL computes it: what the field's own code is compared with.
+// GF(2^8) as NTL computes it, with which the field's own code is compared.
 #pragma once
 
 #include <NTL/GF2E.h>
@@ -11,7 +11,7 @@
 
 namespace s3oram::oracle {
 
-/// Puts the field in force in NTL while it lives.
+/// Selects the field in NTL while it lives.
 class Field {
  public:
   Field() : push_(modulus()) {}
@@ -32,7 +32,7 @@ inline std::uint8_t byte(const NTL::GF2E& element) {
   return result;
 }
 
-/// All products, computed by NTL once.
+/// All products, computed once by NTL.
 inline std::uint8_t mul(std::uint8_t a, std::uint8_t b) {
   using Table = std::array<std::array<std::uint8_t, 256>, 256>;
   static const auto table = [] {

@@ -1,4 +1,4 @@
-// A file system on a MemoryDevice, in a folder that goes with the test.
+// A file system on a MemoryDevice, in a directory that is removed when the test ends.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ inline constexpr std::uint32_t kTestBlock = 4096;
 class FileSystemFixture : public ::testing::Test {
  protected:
   void SetUp() override {
-    // Nothing happens by itself, unless a test wants it to.
+    // Nothing happens in the background, unless a test wants it to.
     options.commit_every = std::chrono::hours(1);
     options.cache.limit = 4u << 20;
     options.cache.deadline = std::chrono::seconds(20);
@@ -41,7 +41,7 @@ class FileSystemFixture : public ::testing::Test {
     EXPECT_TRUE(status) << status.error().message;
     crash();
   }
-  /// Changes that are not committed are lost.
+  /// Loses changes that are not committed.
   void crash() {
     EXPECT_EQ(device->violations(), 0u);
     device->stop();
@@ -53,7 +53,7 @@ class FileSystemFixture : public ::testing::Test {
     mount();
   }
 
-  /// From now on every wait for the device takes so long.
+  /// From now on every wait for the device takes this long.
   void remount_with_deadline(std::chrono::milliseconds deadline) {
     unmount();
     options.cache.deadline = deadline;
@@ -89,7 +89,7 @@ class FileSystemFixture : public ::testing::Test {
     const auto outcome = fs->sync(ino);
     EXPECT_TRUE(outcome) << outcome.error();
   }
-  /// Accesses, and the number of them since the last call.
+  /// Returns the number of accesses since the last call.
   std::uint64_t accesses() {
     const auto now = device->counts().accesses();
     return now - std::exchange(counted_, now);

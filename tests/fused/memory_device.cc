@@ -6,7 +6,7 @@
 namespace s3oram {
 namespace {
 
-/// A test without its device cannot go on.
+/// A test cannot go on without its device.
 template <class T>
 T must(Result<T> result) {
   if (!result) {
@@ -75,7 +75,7 @@ void MemoryDevice::read(BlockId block, std::function<void(Result<Bytes>)> done) 
   };
   {
     const std::lock_guard lock(mutex_);
-    ++counts_.reads;  // read-ahead: before the read that caused it ends
+    ++counts_.reads;  // counted before the read that caused the read-ahead ends
   }
   post([this, answer] {
     std::unique_lock lock(mutex_);
@@ -156,7 +156,7 @@ void MemoryDevice::do_commit(const std::function<void(Status)>& done) {
   CommitParticipant* const participant = participant_;
   const auto participate = participant ? participant->snapshot() : nullptr;
   std::unique_lock lock(mutex_);
-  const auto covered = discarded_;  // their owners' deletion is part of this commit
+  const auto covered = discarded_;  // the deletion by their owners is part of this commit
   lock.unlock();
   const auto changes = std::exchange(uncommitted_, {});
   const Status outcome = write_changes(changes, participate);

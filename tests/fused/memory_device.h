@@ -1,6 +1,6 @@
-// A block device in memory that commits into a SQLite file, with its own thread, and misbehaves on
-// demand. After a crash it holds what it committed. It also watches its user: violations()
-// counts what BlockDevice's contract and the rules of reuse forbid.
+// A block device in memory that commits into a SQLite file, has a thread of its own, and misbehaves
+// on demand. After a crash it holds what it committed. It also watches its user: violations()
+// counts breaches of BlockDevice's contract and of the rules of reuse.
 #pragma once
 
 #include <atomic>
@@ -23,8 +23,8 @@ class MemoryDevice final : public BlockDevice {
  public:
   MemoryDevice(const std::string& path, std::uint32_t block_size);
   ~MemoryDevice() override { stop(); }
-  /// As a crash: what is not committed is gone, and no callback comes any more. Who is still there
-  /// may go on asking, in vain.
+  /// Acts as a crash does: whatever is not committed is gone, and no more callbacks come. Users may
+  /// go on asking, but get no answer.
   void stop();
 
   std::uint32_t block_size() const override { return block_size_; }
@@ -37,7 +37,7 @@ class MemoryDevice final : public BlockDevice {
   void look_for_room() override { looked_for_room_ = true; }
   std::vector<BlockId> mapped() override;
 
-  /// What servers would have.
+  /// What servers would hold.
   std::map<BlockId, Bytes> acknowledged() const;
 
   struct Counts {
@@ -47,18 +47,18 @@ class MemoryDevice final : public BlockDevice {
   Counts counts();
   unsigned violations();
 
-  /// While held, writes (or reads) are taken and not answered.
+  /// While held, the device accepts writes (or reads) and does not answer them.
   void hold_writes(bool hold);
   void hold_reads(bool hold);
-  /// Answers the write that is held for the longest time, if one is.
+  /// Answers the write that has been held longest, if there is one.
   void release_write();
   void fail_writes(bool fail);
   void fail_reads(bool fail);
-  /// While full, it takes no more blocks than it holds now.
+  /// While full, the device accepts no more blocks than it holds now.
   void fill_up(bool full);
   bool take_looked_for_room() { return looked_for_room_.exchange(false); }
   void fail_commits(bool fail);
-  /// Waits until `count` writes (or reads) are held; false after ten seconds.
+  /// Waits until `count` writes (or reads) are held. Returns false after ten seconds.
   bool wait_held_writes(std::size_t count);
   bool wait_held_reads(std::size_t count);
 
@@ -78,13 +78,13 @@ class MemoryDevice final : public BlockDevice {
   Database database_;
 
   std::atomic<bool> looked_for_room_ = false;
-  std::map<BlockId, std::optional<Bytes>> uncommitted_;  // acknowledged; the device's thread alone
+  std::map<BlockId, std::optional<Bytes>> uncommitted_;  // acknowledged; the device's thread only
 
-  mutable std::mutex mutex_;  // guards what follows; never held while calling back
+  mutable std::mutex mutex_;  // guards the members below; never held while calling back
   std::condition_variable changed_;
   std::map<BlockId, Bytes> newest_, acknowledged_;
   std::deque<Work> queue_, held_writes_, held_reads_;
-  std::set<BlockId> writing_, discarded_;  // in flight; discarded and not committed
+  std::set<BlockId> writing_, discarded_;  // writes in flight; discards not committed
   Counts counts_;
   unsigned violations_ = 0;
   std::size_t most_ = std::numeric_limits<std::size_t>::max();

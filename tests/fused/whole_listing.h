@@ -1,4 +1,4 @@
-// Reads a directory as the kernel does: page by page until nothing more comes, or an error.
+// Reads a directory as the kernel does: page by page until nothing more comes, or until an error.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@ namespace s3oram {
 
 struct WholeListing {
   std::vector<DirectoryEntry> entries;
-  bool whole = false;  // else an error came behind those
+  bool whole = false;  // otherwise an error came after these names
 };
 
 inline WholeListing read_listing(FileSystem& fs, Ino directory) {

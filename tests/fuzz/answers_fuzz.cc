@@ -1,6 +1,6 @@
-// A client one of whose servers changes its answers as the input says: in accesses, evictions,
-// scrubs, openings and restores. No read gives a wrong content, and once the server is honest again
-// nothing was lost.
+// A client, one of whose servers changes its answers as the input says: in accesses, evictions,
+// scrubs, openings and restores. No read returns wrong content, and once the server is honest
+// again, nothing is lost.
 //
 //   volume 1, liar 1, then steps of two bytes: what, argument; a lie has four bytes more
 #include <spdlog/spdlog.h>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kMostSteps = 24;
 
 struct Lie {
-  std::uint8_t after = 0;  // answers that are left alone first
+  std::uint8_t after = 0;  // the number of answers that are left alone first
   std::uint8_t kind = 0;
   std::uint16_t offset = 0;
   std::uint8_t value = 0;
@@ -39,7 +39,7 @@ class Liar {
   void tell_the_truth() { cluster_.network.filter = {}; }
 
  private:
-  /// Everything but the number of the question may change.
+  /// Returns `message` with the lie in it. Anything except the number of the request may change.
   static Bytes change(const Bytes& message, const Lie& lie) {
     Bytes changed = message;
     const std::size_t body = changed.size() - Rpc::kHeaderSize;
@@ -50,7 +50,7 @@ class Liar {
       case 1:
         changed.resize(Rpc::kHeaderSize + (body == 0 ? 0 : lie.offset % body));
         break;
-      case 2:  // an error, which says something
+      case 2:  // an error with a text
         changed[4] = lie.value;
         changed.resize(Rpc::kHeaderSize + std::min<std::size_t>(body, lie.offset));
         break;
@@ -73,7 +73,7 @@ void rebuild(FuzzedVolume& volume) {
   if (cluster.runs(kClient)) cluster.kill_client();
   cluster.lose_client();
   while (!cluster.rebuild_client()) {
-    cluster.network.filter = {};  // without lies it succeeds
+    cluster.network.filter = {};  // without lies the step succeeds
     cluster.lose_client();
   }
   static_cast<void>(cluster.open_client());

@@ -1,5 +1,5 @@
-// Bytes of files that a disk may have damaged or somebody else have written: vault.key, pages and
-// rows of vault.db, and the parts of backups. The first byte says which.
+// Bytes of files that a disk may have damaged, or that someone else may have written: vault.key,
+// pages and rows of vault.db, and the parts of backups. The first byte says which.
 #include "fused/backup/backup_format.h"
 #include "oramcore/client/bucket_row.h"
 #include "oramcore/db/database_header.h"

@@ -1,4 +1,4 @@
-// Turns the bytes that a fuzz target is given into numbers, texts and choices.
+// Turns the bytes that a fuzz target receives into numbers, texts and choices.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace s3oram::fuzz {
 
-/// Takes numbers off the front of an input; zeros once it is used up.
+/// Takes numbers off the front of an input, and zeros once the input is used up.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size) : left_(data, size) {}
@@ -27,7 +27,7 @@ class Input {
     const auto low = byte();
     return static_cast<std::uint16_t>(low | byte() << 8);
   }
-  /// At most `most` bytes.
+  /// Returns at most `most` bytes.
   ByteSpan bytes(std::size_t most) {
     const std::size_t count = std::min(most, left_.size());
     const ByteSpan taken = left_.first(count);
@@ -44,8 +44,8 @@ class Input {
   ByteSpan left_;
 };
 
-/// Gives an input, as bytes or as text, to the one of `readings` that its first byte names; to none
-/// if there is none.
+/// Passes an input, as bytes or as text, to the one of `readings` that its first byte selects, if
+/// it exists.
 template <class Reading, std::size_t count>
 void dispatch(const Reading (&readings)[count], const std::uint8_t* data, std::size_t size) {
   Input input(data, size);
@@ -57,7 +57,7 @@ void dispatch(const Reading (&readings)[count], const std::uint8_t* data, std::s
     readings[which](input.text());
 }
 
-/// Ends the program, as a sanitizer would, if what must hold does not.
+/// Ends the program, as a sanitizer would, unless `truth` holds.
 inline void require(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "does not hold: %s\n", what);
@@ -66,5 +66,5 @@ inline void require(bool holds, const char* what) {
 
 }  // namespace s3oram::fuzz
 
-/// The entry of libFuzzer, and of replay.cc.
+/// The entry point for libFuzzer and for replay.cc.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

@@ -1,5 +1,5 @@
-// Every question and answer, decoded and encoded again: what decodes is exactly what was read, and
-// what does not decode harms nobody. The first byte says which.
+// Decodes every request and answer and encodes it again. Whatever decodes is exactly what was read,
+// and whatever does not decode does no harm. The first byte says which type.
 #include <array>
 
 #include "oramcore/net/invitation.h"
@@ -22,7 +22,7 @@ void round_trip(ByteSpan bytes) {
           "a message has one encoding");
 }
 
-// A report, for paths of a few heights.
+// A report, for paths of several heights.
 template <class Report>
 void report(ByteSpan bytes) {
   for (const std::size_t rows : {1, 7, 40})

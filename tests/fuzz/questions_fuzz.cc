@@ -1,7 +1,7 @@
-// Servers that are asked whatever the input says, by the client, by each other and by nobody. They
-// go on, and the client that comes afterwards finds every block.
+// Servers that get the requests in the input, from the client, from each other and from nobody.
+// They keep running, and the client that comes afterwards finds every block.
 //
-//   volume 1, then questions: from 1, to 1, type 1, length 1, body; before the body comes the epoch
+//   volume 1, then requests: from 1, to 1, type 1, length 1, body; before the body comes the epoch
 //   of the session if `from` has its top bit set
 #include <spdlog/spdlog.h>
 
@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::size_t kMostQuestions = 16;
 
-constexpr std::uint64_t kEpoch = 1;  // of the session of a volume that was opened once
+constexpr std::uint64_t kEpoch = 1;  // epoch of a volume that was opened once
 
-// Returns whether the client asked.
+// Sends one request. Returns whether the client sent it.
 bool ask(test::Cluster& cluster, Input& input, std::uint64_t number) {
   const std::uint8_t who = input.byte();
-  const auto from = static_cast<Party>((who & 0x7f) % (cluster.servers() + 2));  // one is nobody
+  const auto from = static_cast<Party>((who & 0x7f) % (cluster.servers() + 2));  // one is nobody's
   const auto to = static_cast<Party>(1 + input.byte() % cluster.servers());
   const std::uint8_t type = input.byte();
   const ByteSpan body = input.bytes(input.byte());
@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   bool client_asked = false;
   for (std::size_t i = 0; i < kMostQuestions && !input.empty(); ++i)
     client_asked |= ask(volume.cluster(), input, 1'000'000 + i);
-  // A request of the client itself may well end its volume.
+  // A request of the client itself may end its volume.
   if (!client_asked) volume.expect_all_there();
   return 0;
 }

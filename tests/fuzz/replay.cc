@@ -1,5 +1,5 @@
-// Runs a fuzz target once on every file of the folders and files given, as a test and to look into
-// a finding: with g++, without libFuzzer.
+// Runs a fuzz target once on every file of the given folders and files, with g++ and without
+// libFuzzer. Used as a test, and to examine a finding.
 #include <filesystem>
 #include <fstream>
 #include <iterator>

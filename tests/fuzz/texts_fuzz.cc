@@ -1,4 +1,4 @@
-// What people, the kernel and other programs hand over as text: vault.json, recovery files, server
+// Texts that people, the kernel and other programs pass in: vault.json, recovery files, server
 // configurations, invitations, addresses, sizes, mountinfo, records. The first byte says which.
 #include <CLI/CLI.hpp>
 #include <sstream>
@@ -18,7 +18,7 @@
 namespace s3oram::fuzz {
 namespace {
 
-// The message can be shown in a terminal, whatever is wrong with the text.
+// The message can be shown on a terminal, whatever is wrong with the text.
 template <class T>
 void showable(const Result<T>& read) {
   if (!read) require(!read.error().message.empty(), "an error has a message");

@@ -31,7 +31,7 @@ void FuzzedVolume::write(BlockId block) {
   if (!cluster_.runs(kClient)) return;
   const std::uint64_t generation = next_generation_++;
   generations_[block].insert(generation);
-  // Only a commit makes sure that the content before does not come back.
+  // Only a commit ensures that the previous content does not come back.
   if (cluster_.write(block, test::pattern(block, generation, test::kBlockSize)) &&
       cluster_.commit())
     generations_[block] = {generation};
@@ -57,7 +57,7 @@ void FuzzedVolume::expect_all_there() {
     require(cluster_.read(block).has_value(), "every block can be read");
     read(block);
   }
-  // And it goes on: evictions too.
+  // The volume can still be used, with evictions.
   for (BlockId block = 0; block < kBlocks; ++block) {
     write(block);
     require(generations_[block].size() == 1, "every block can be written");

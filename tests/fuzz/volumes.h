@@ -1,4 +1,4 @@
-// Small volumes in use, for fuzz targets that talk to whole servers and clients.
+// Small volumes in use, for fuzz targets that send messages to whole servers and clients.
 #pragma once
 
 #include <map>
@@ -10,29 +10,29 @@
 
 namespace s3oram::fuzz {
 
-/// A cluster and what its blocks may hold. Aborts if one holds anything else.
+/// A cluster, and the contents that its blocks may hold. Aborts if a block holds anything else.
 class FuzzedVolume {
  public:
   static constexpr BlockId kBlocks = 5;
 
-  /// `kind` says which scheme and evictor.
+  /// `kind` selects the scheme and the evictor.
   explicit FuzzedVolume(std::uint8_t kind);
 
   test::Cluster& cluster() { return cluster_; }
   /// Opens the client and writes every block twice, so that evictions have moved some.
   void fill();
-  /// Writes a block and commits; it may fail.
+  /// Writes a block and commits. This may fail.
   void write(BlockId block);
-  /// Reads a block; it may fail, but never return wrong content.
+  /// Reads a block. This may fail, but never returns wrong content.
   void read(BlockId block);
-  /// Opens the volume again; it may fail.
+  /// Opens the volume again. This may fail.
   bool reopen();
-  /// Opens the volume again and reads every block: now nothing may fail.
+  /// Opens the volume again and reads every block. Now nothing may fail.
   void expect_all_there();
 
  private:
   test::Cluster cluster_;
-  std::map<BlockId, std::set<std::uint64_t>> generations_;  // that a block may hold
+  std::map<BlockId, std::set<std::uint64_t>> generations_;  // those that a block may hold
   std::uint64_t next_generation_ = 1;
 };
 

@@ -1,4 +1,4 @@
-// A strict reader of Prometheus's text format 0.0.4: what it accepts, a scraper accepts.
+// A strict reader of Prometheus's text format 0.0.4. A scraper accepts everything that it accepts.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,10 +17,10 @@ namespace s3oram {
 
 struct Exposition {
   std::map<std::string, std::string> kinds, help;  // by family
-  std::map<std::string, double> samples;           // by name and labels, as they are written
+  std::map<std::string, double> samples;           // by name and labels, as in the text
 };
 
-/// The family that a sample belongs to: without what histograms add to their names.
+/// Returns the family of a sample, without the suffixes that histograms add to names.
 inline std::string family_of(const std::string& name, const Exposition& page) {
   for (const std::string suffix : {"_bucket", "_sum", "_count"}) {
     if (!name.ends_with(suffix)) continue;
@@ -31,7 +31,7 @@ inline std::string family_of(const std::string& name, const Exposition& page) {
   return name;
 }
 
-/// Takes a line apart from its beginning.
+/// Parses a line from its beginning.
 class LineScanner {
  public:
   explicit LineScanner(std::string_view line) : rest_(line) {}
@@ -41,7 +41,7 @@ class LineScanner {
     rest_.remove_prefix(text.size());
     return true;
   }
-  /// Of a metric or a label; only the former may have colons. Empty: there is none.
+  /// Returns the name of a metric or, without `colons`, of a label; empty if there is none.
   std::string name(bool colons = true) {
     std::size_t size = 0;
     for (; size < rest_.size(); ++size) {
@@ -51,7 +51,8 @@ class LineScanner {
     }
     return take(size);
   }
-  /// Up to `end`, or all. A backslash stands before one of `escapes`; else the line is wrong.
+  /// Returns the text up to `end`, or to the end of the line. Returns std::nullopt if the line is
+  /// malformed: `end` is missing, or no character of `escapes` follows a backslash.
   std::optional<std::string> text(std::string_view escapes, std::optional<char> end) {
     std::size_t size = 0;
     for (; size < rest_.size() && rest_[size] != end; ++size)
@@ -61,7 +62,7 @@ class LineScanner {
     if (end && size == rest_.size()) return std::nullopt;
     return take(size);
   }
-  /// {name="value",...} or nothing.
+  /// Skips {name="value",...}, which may be missing. Returns false if it is malformed.
   bool labels() {
     if (!skip("{")) return true;
     do {
@@ -90,7 +91,7 @@ class LineScanner {
   std::string_view rest_;
 };
 
-/// Adds the line to the page. False: it is not as the format wants it.
+/// Adds the line to the page. Returns false if it violates the format.
 inline bool read_line(const std::string& line, Exposition& page, std::string& family) {
   LineScanner scan(line);
   if (scan.skip("# HELP ")) {
@@ -116,7 +117,7 @@ inline bool read_line(const std::string& line, Exposition& page, std::string& fa
          (page.kinds[family] != "counter" || family.ends_with("_total"));
 }
 
-/// Adds a failure to the test for every line that is not as the format wants it.
+/// Parses a page. Adds a failure to the test for every line that violates the format.
 inline Exposition read_exposition(const std::string& text) {
   Exposition page;
   EXPECT_TRUE(text.empty() || text.back() == '\n') << "the last line does not end";
@@ -133,7 +134,8 @@ inline Exposition read_exposition(const std::string& text) {
   return page;
 }
 
-/// Buckets grow, and the last holds as many as _count says. `labels` without braces.
+/// Checks that no bucket is smaller than the one before, and that the last one equals _count.
+/// `labels` has no braces.
 inline void check_histogram(const Exposition& page, const std::string& name,
                             const std::string& labels = "") {
   const std::string first = name + "_bucket{" + labels + (labels.empty() ? "" : ",") + "le=\"";

@@ -1,4 +1,4 @@
-// A disk in memory that can do what disks do when they fail.
+// A disk in memory that can fail as disks do.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +9,13 @@
 
 namespace s3oram::test {
 
-/// What the files made by memory_file() share with the test. One thread at a time.
+/// What the files made by memory_file() share with the test. Used by one thread at a time.
 struct MemoryDisk {
   Bytes content;
   bool fail_reads = false, fail_writes = false, fail_syncs = false;
   int reads = 0, writes = 0, syncs = 0;
-  std::size_t under_way = 0, most_under_way = 0;  // bytes written that nobody waited for
-  std::function<void()> after_read, during_sync;  // called once each, then forgotten
+  std::size_t under_way = 0, most_under_way = 0;  // bytes written that no one waited for
+  std::function<void()> after_read, during_sync;  // each is called once, then forgotten
 };
 
 class MemoryFile final : public File {

@@ -1,4 +1,4 @@
-// Sealed blocks as older versions left them.
+// Makes sealed blocks as older versions did.
 #pragma once
 
 #include <sodium.h>
@@ -7,8 +7,8 @@
 
 namespace s3oram::test {
 
-/// Has a sealed slot bound to its number and version alone, not to its last word: so it was up to
-/// format 3 of vault.db. `content`: of its block.
+/// Seals the slot of a block with this content as programs did up to format 3 of vault.db: bound
+/// only to its number and version, not to its last word.
 inline void bind_as_format_3(const Seed& key, ByteSpan content, Bytes& slot) {
   constexpr std::size_t kNonceAt = 16, kBoxAt = 40;
   crypto_aead_xchacha20poly1305_ietf_encrypt(&slot[kBoxAt], nullptr, content.data(), content.size(),

@@ -1,4 +1,4 @@
-// One message of every type, no field of it at its default, and the same as bytes.
+// One message of every type, with no field at its default, and the same message as bytes.
 #pragma once
 
 #include <string_view>

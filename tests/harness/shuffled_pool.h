@@ -1,6 +1,6 @@
-// A pool of threads that are none: its work is done one piece at a time. When shuffling, in an
-// order drawn by a seed, and now and then a piece is left lying until there is nothing else to do:
-// what goes wrong with it goes wrong on a pool of real threads, some day.
+// A thread pool without threads, which does one piece of work at a time. When it shuffles, the
+// order comes from a seed, and some pieces are postponed until there is nothing else to do. Errors
+// that this reveals could also happen on a pool of real threads.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -19,9 +19,9 @@ class ShuffledPool {
 
   bool shuffle = false;
 
-  /// Whether the pool is next to do something.
+  /// Returns whether the pool should run some of its work now.
   bool toss() { return !shuffle || random_() % 2 == 0; }
-  /// Does one piece of work; false if there is none, or none but what is left lying.
+  /// Does one piece of work, a postponed one only with `stuck_too`. Returns false if there is none.
   bool run_one(bool stuck_too) {
     auto& from = !ready_.empty() ? ready_ : stuck_;
     if (from.empty() || (&from == &stuck_ && !stuck_too)) return false;

@@ -1,4 +1,4 @@
-// Small volumes for tests, of each evictor.
+// Small volumes for tests, one for each evictor.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace s3oram::test {
 
-constexpr std::uint32_t kBlockSize = 512;  // of them all
+constexpr std::uint32_t kBlockSize = 512;  // the same for all of these volumes
 
 inline VolumeParams matrix_volume(std::uint16_t bucket_size, std::uint16_t evict_every,
                                   Scheme scheme = {1, 3}) {
@@ -39,7 +39,7 @@ inline VolumeParams mirror_volume(std::uint16_t bucket_size, std::uint16_t evict
           .privacy = Privacy::computational};
 }
 
-/// One in which nothing overflows, with three servers; a mirror has two.
+/// Returns a volume in which nothing overflows, with three servers, or two for a mirror.
 inline VolumeParams safe_volume(Evictor evictor, std::uint16_t evict_every) {
   if (evictor == Evictor::matrix) return matrix_volume(min_bucket_size(evict_every), evict_every);
   const auto bucket_size = static_cast<std::uint16_t>(2 * evict_every + 2);
@@ -48,7 +48,7 @@ inline VolumeParams safe_volume(Evictor evictor, std::uint16_t evict_every) {
   return shuffle_volume(bucket_size, evict_every, min_stash_slots(bucket_size, evict_every));
 }
 
-/// To run a test with each evictor.
+/// Runs a test with each evictor.
 class EachEvictor : public testing::TestWithParam<Evictor> {};
 inline std::string evictor_name(const testing::TestParamInfo<Evictor>& test) {
   return std::string(name_of(kEvictors, test.param));

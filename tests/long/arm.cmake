@@ -1,4 +1,5 @@
-# A toolchain for 64-bit Arm, against the Debian unpacked in S3O_ROOT; what it builds runs under qemu.
+# A toolchain for 64-bit Arm, with the libraries of the Debian unpacked in S3O_ROOT. Its programs
+# run under qemu.
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES S3O_ROOT)
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

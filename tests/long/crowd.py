@@ -1,8 +1,8 @@
 """Many processes at once in the same directories and files.
 
-Names, attributes and half of the files are everybody's, and whatever comes of them must only be one
-of the errors of a lost race. The other files are shared by stripes: each stripe is one process's
-own, which remembers what it has written there and finds that again at any time.
+All processes share names, attributes and half of the files; operations on these may only succeed,
+or fail with an error of a lost race. The other files are shared by stripes: each stripe belongs to
+one process, which remembers what it has written there and must always find it again.
 """
 import contextlib
 import errno
@@ -24,7 +24,7 @@ LOST_RACES = {
     errno.EISDIR,
     errno.ENODATA,
     errno.ENXIO,
-    errno.EINVAL,  # of a directory into itself
+    errno.EINVAL,  # moving a directory into itself
     errno.EPERM,  # a link to a directory
     errno.ELOOP,  # a symbolic link to itself
 }
@@ -60,7 +60,7 @@ class Member:
     def name(self):
         return f"{self.root}/d{self.dice.randrange(DIRECTORIES)}/n{self.dice.randrange(NAMES)}"
 
-    # ---- whatever comes of it
+    # ---- operations with any result
 
     def write(self):
         flags = os.O_CREAT | self.dice.choice([0, os.O_TRUNC, os.O_APPEND, os.O_EXCL])
@@ -117,10 +117,10 @@ class Member:
             if self.dice.random() < 0.1:
                 os.fsync(directory)
 
-    # ---- what must be right
+    # ---- operations whose result must be right
 
     def enter(self):
-        """Writes a stripe of its own: by a call, or through a map that all share."""
+        """Writes a stripe of its own: with a system call, or through a shared mapping."""
         ledger, stripe = self.dice.randrange(LEDGERS), self.dice.choice(self.own)
         version = self.written.get((ledger, stripe), 0) + 1
         content = stripe_content(ledger, stripe, version)
@@ -165,7 +165,7 @@ def check_stripe(root, ledger, stripe, version):
 
 
 class Crowd:
-    """`size` processes in `root`, which is made; their ledgers go to `folder`."""
+    """`size` processes in `root`, which is created; their ledgers go to `folder`."""
 
     def __init__(self, root, folder, size, seed):
         self.root, self.folder = str(root), folder
@@ -192,7 +192,7 @@ class Crowd:
             process.start()
 
     def wait(self):
-        """Until all have ended; gives how many operations they made, or None if one failed."""
+        """Waits for all. Returns how many operations they made, or None if one failed."""
         for process in self.processes:
             process.join()
         if any(process.exitcode != 0 for process in self.processes):
@@ -202,7 +202,7 @@ class Crowd:
         return sum(done for done, _ in ended)
 
     def check(self):
-        """Every stripe of every ledger."""
+        """Checks every stripe of every ledger."""
         for ledger in range(LEDGERS):
             for stripe in range(STRIPES):
                 check_stripe(self.root, ledger, stripe, self.written.get((ledger, stripe), 0))

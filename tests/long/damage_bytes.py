@@ -1,4 +1,4 @@
-"""How one case damages a file: a bit that flips, or sectors as a disk loses, tears and mixes them up."""
+"""Damages a file: flips a bit, or loses, tears or mixes up sectors as a disk does."""
 import os
 
 SECTOR = 512
@@ -6,7 +6,7 @@ PAGE = 4096
 
 
 def _data_ranges(path):
-    """Where the file has data, as holes hold nothing that could change; of one hole the whole."""
+    """Returns where the file has data, because holes cannot change; all of a file of one hole."""
     ranges = []
     with open(path, "rb") as file:
         at, size = 0, os.fstat(file.fileno()).st_size
@@ -55,7 +55,7 @@ def _zero(path, at, dice, _):
 
 
 def _torn(path, at, dice, earlier):
-    """The sector's second part is of before."""
+    """The second part of the sector keeps its previous content."""
     size = dice.choice([SECTOR, PAGE])
     at -= at % size
     cut = at + dice.randrange(1, size)
@@ -66,7 +66,7 @@ def _torn(path, at, dice, earlier):
 
 
 def _lost(path, at, dice, earlier):
-    """The sector was never written: it holds what it held before."""
+    """The sector was never written, so it keeps its previous content."""
     size = dice.choice([SECTOR, PAGE])
     at -= at % size
     kept = _read(path, at, size)
@@ -96,9 +96,9 @@ KINDS = {"bit": _bit, "zero": _zero, "torn": _torn, "lost": _lost, "swapped": _s
 
 
 def damage(path, dice, earlier=None):
-    """Damages the file at `path`; five in six times a bit. `earlier`: the same file some time ago.
-
-    Returns (kind, what was done). The file may be as it was: what was lost can be what is there.
+    """Damages the file at `path`; five times in six it flips a bit. `earlier`: the same file some
+    time ago. Returns (kind, what was done). The file may stay unchanged, if the lost content is the
+    same as before.
     """
     kind = "bit" if dice.random() < 5 / 6 else dice.choice(["zero", "torn", "lost", "swapped", "cut"])
     ranges = _data_ranges(path)

@@ -1,4 +1,4 @@
-"""One case of the damage run: what is done with a damaged copy, and what its outcome is called."""
+"""One case of the damage run: uses a damaged copy, and names the outcome."""
 import hashlib
 import json
 import os
@@ -15,12 +15,14 @@ from damage_vaults import Vault, copy_vault
 ADVICE = re.compile(
     r"\b(run|check that|puts?|bring|give|use|restore|list|set|makes?|start|remove|chmod|move|did you mean)\b"
 )
-MENDED = re.compile(r"damaged|healed|mended|lost|corrupt|made again|rebuilt|does not fit|is not as")
+MENDED = re.compile(
+    r"damaged|healed|mended|lost|corrupt|recreated|rebuilt|does not (fit|match)|is not as"
+)
 CRASHED = re.compile(
     r"by signal|\(signal|SIG(SEGV|ABRT|BUS|FPE|ILL)|terminate called|[Aa]ssertion|Sanitizer|core dumped"
 )
 UNHEALTHY = 24
-EVERYTHING = ""  # for a path: nothing can be read
+EVERYTHING = ""  # in place of a path: nothing can be read
 CHANGED = ("", "written", "written/new", "large/b")  # by write()
 SLOW = "walking the tree takes longer than a minute"
 SAID_WITHIN = 6  # seconds until status must know what went wrong
@@ -39,7 +41,7 @@ class Case:
         self.vault = Vault(programs, work / place, scenario.remote)
         self.truth = json.loads((scenario.folder(work) / "truth.json").read_text())
         self.notes = []
-        self.written = {}  # acknowledged: what is in them
+        self.written = {}  # path: content that was acknowledged
 
     def run(self):
         vault = self.vault
@@ -68,13 +70,13 @@ class Case:
             shutil.rmtree(vault.folder, ignore_errors=True)
         return result | {"outcome": outcome, "why": why, "notes": [note[:500] for note in self.notes]}
 
-    # ---- what is done
+    # ---- using the copy
 
     def use_as_people_do(self):
-        """(outcome, why)."""
+        """Returns (outcome, why)."""
         vault = self.vault
         vault.start_servers()
-        if self.file == "recovery":  # nobody reads it before the vault is lost
+        if self.file == "recovery":  # it is read only when the vault is lost
             shutil.rmtree(vault.vault)
             code, said = self.restore_from_recovery()
             if code != 0:
@@ -86,7 +88,7 @@ class Case:
         if SLOW not in errors:
             errors += self.write()
         code, health = self.health(bool(errors or silent))
-        if SLOW in errors:  # each access fails at its deadline: what else would be done took hours
+        if SLOW in errors:  # each access fails at its deadline, so the other steps would take hours
             vault.kill()
             vault.hung = code != UNHEALTHY
             return self.judge(silent, errors, code == UNHEALTHY, False)
@@ -97,7 +99,7 @@ class Case:
         if code != 0:
             errors.append(f"umount: {words}")
             vault.run("umount", "--force", vault.vault)
-        # The mount may have spoiled more by what it has read and written.
+        # The mount may have caused more damage while it read and wrote.
         code, words = vault.run("fsck", *vault.credential, vault.vault)
         fsck_finds = code != 0
         if fsck_finds:
@@ -115,7 +117,7 @@ class Case:
         return self.judge(silent, errors, said_so, fsck_finds)
 
     def look(self, truth):
-        """(wrong without an error, errors)."""
+        """Returns (wrong without an error, errors)."""
         found = self.vault.walk()
         if found is None:
             return [], [SLOW]
@@ -125,7 +127,7 @@ class Case:
         return damage_tree.compare(truth, found)
 
     def truth_after(self):
-        """But for what this case has written."""
+        """Returns the truth without what this case has written."""
         return {path: record for path, record in self.truth.items() if path not in CHANGED}
 
     def write(self):
@@ -164,7 +166,7 @@ class Case:
         return errors
 
     def health(self, wait):
-        """`status --check`: (exit code, words)."""
+        """Runs `status --check`. Returns (exit code, words)."""
         end = time.monotonic() + SAID_WITHIN
         while True:
             code, said = self.vault.run("status", "--check", self.vault.vault)
@@ -172,10 +174,10 @@ class Case:
                 return code, said
             time.sleep(0.2)
 
-    # ---- what it is called
+    # ---- naming the outcome
 
     def number(self):
-        """Of the damaged server; None if it is a file of the vault."""
+        """Returns the number of the damaged server; None if a file of the vault was damaged."""
         found = re.search(r"servers?/?(\d)[/.]", self.file)
         return int(found[1]) if found else None
 
@@ -207,7 +209,7 @@ class Case:
         return ("healed", mended[0][:300]) if mended or said_so else ("harmless", "")
 
     def judge_refusal(self, said):
-        """The message of mount, or what the server that does not start wrote into its log, says it."""
+        """Judges by mount's message, or by the log of the server that does not start."""
         if verdict := self.first_verdict():
             return verdict
         number = self.number()
@@ -221,10 +223,10 @@ class Case:
         named = any(name in said for name in names)
         return ("refused" if named and ADVICE.search(said) else "WORDS"), said[-600:]
 
-    # ---- what helps
+    # ---- repairing
 
     def follow_advice(self):
-        """Empty, or what is not there again although it could be."""
+        """Returns what is still lost although it could be recovered; empty if nothing is."""
         self.vault.kill()
         number, base = self.number(), os.path.basename(self.file)
         if number and re.match(r"control\.db|slots", base):
@@ -240,7 +242,7 @@ class Case:
                 (self.vault.vault / base).rename(self.vault.folder / "moved away")
                 code, said = self.restore_from_recovery()
             return self.what_is_lost(f"restore --from: {said}" if code else "")
-        # Text that somebody has to put right: from a copy.
+        # A text that a person has to correct; here, from a copy.
         shutil.copy2(self.scenario.folder(self.work) / self.file, self.vault.folder / self.file)
         if base == "recovery":
             shutil.rmtree(self.vault.vault, ignore_errors=True)
@@ -265,7 +267,7 @@ class Case:
         return self.what_is_lost(f"repair: {said}" if code else "")
 
     def mend_database(self):
-        """fsck --repair may lose what the damaged part held; restore brings everything back."""
+        """fsck --repair may lose what the damaged part held; restore must bring everything back."""
         vault = self.vault
         aside = vault.folder.with_name(vault.folder.name + "-aside")
         copy_vault(vault.folder, aside)
@@ -282,7 +284,7 @@ class Case:
         code, said = vault.run("restore", "--force", *vault.credential, vault.vault)
         after_restore = self.losses(f"restore --force: {said}" if code else "")
         self.notes.append(f"restore leaves lost: {'; '.join(sorted(after_restore))[:400]}")
-        # A backup lacks what was written since, and a repair what the damage has taken.
+        # A backup lacks what was written later, and a repair lacks what the damage has destroyed.
         if EVERYTHING in after_repair or EVERYTHING in after_restore:
             lost = after_restore if EVERYTHING in after_repair else after_repair
         else:
@@ -293,7 +295,7 @@ class Case:
         return "; ".join(self.losses(failed).values())[:600]
 
     def losses(self, failed):
-        """{path: what is wrong with it} of a mount; {EVERYTHING: why} if it cannot be mounted."""
+        """Returns {path: what is wrong with it}; {EVERYTHING: why} if mounting fails."""
         if failed:
             return {EVERYTHING: failed}
         vault = self.vault

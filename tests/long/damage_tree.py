@@ -1,4 +1,4 @@
-"""The tree that the damage run fills a vault with, what it must be, and how what is found differs."""
+"""The tree that the damage run puts into a vault, what it must contain, and how to compare it."""
 import hashlib
 import os
 import pathlib
@@ -12,7 +12,7 @@ EPOCH = 1_500_000_000
 
 
 def content(name, size):
-    """Bytes that no other name has."""
+    """Returns bytes that are unique to this name."""
     return random.Random(name).randbytes(size)
 
 
@@ -22,7 +22,7 @@ def _put(path, data):
 
 
 def plant(root):
-    """The whole tree: directories, files of all sizes, links of both kinds, attributes, holes."""
+    """Makes directories, files of all sizes, links of both kinds, attributes and holes."""
     dice = random.Random("tree")
     places = [pathlib.Path()]
     for number in range(DIRECTORIES):
@@ -56,7 +56,7 @@ def plant(root):
 
 
 def change(root):
-    """Later: some of it is written again, renamed and removed, so that older versions lie around."""
+    """Rewrites, renames and removes some files, so that older versions remain on the disk."""
     files = sorted(path for path in root.rglob("file *") if path.is_file() and not path.is_symlink())
     for number, path in enumerate(files):
         if number % 9 == 0:
@@ -93,7 +93,7 @@ def _record(path):
 
 
 def walk(root):
-    """{path: record, or the error of it as a string}; of a directory that cannot be listed "PATH/"."""
+    """Returns {path: record, or error as a string}; "PATH/": it cannot be listed."""
     found = {}
     waiting = [""]
     while waiting:
@@ -113,13 +113,13 @@ def walk(root):
 
 
 def compare(truth, found):
-    """What differs: (wrong without an error, errors), each a list of texts."""
+    """Returns the differences: (wrong without an error, errors), each a list of texts."""
     silent, errors = [], []
     unlisted = {path[:-1] for path, record in found.items() if path.endswith("/") and path}
     unlisted |= {""} if "/" in found else set()
 
     def is_excused(path):
-        """Whether a directory above it could not be listed or read."""
+        """Whether a directory above the path could not be listed or read."""
         while path:
             path = os.path.dirname(path)
             if path in unlisted or isinstance(found.get(path), str):

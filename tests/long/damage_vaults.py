@@ -1,4 +1,4 @@
-"""The vaults that the damage run takes its copies from, and the commands on one of them."""
+"""The vaults that the damage run copies, and the commands on a copy."""
 import fnmatch
 import hashlib
 import json
@@ -15,9 +15,9 @@ import time
 import damage_tree
 
 INIT = ["--block-size", "4K", "--expect", "16M", "--bucket-size", "16", "--evict-every", "20"]
-TIMEOUT = 60  # of a command: longer is a hang
+TIMEOUT = 60  # s; a command that takes longer hangs
 PORTS = {1: 21971, 2: 21972, 3: 21973}
-NOTHING = 99  # the exit code of what was ended because it took too long
+NOTHING = 99  # in place of the exit code of a command that was ended because it hung
 
 
 class Vault:
@@ -27,13 +27,13 @@ class Vault:
         self.programs, self.folder, self.remote = programs, folder, remote
         self.vault, self.root = folder / "vault", folder / "mnt"
         self.servers, self.said, self.hung = {}, [], False
-        # An address of this folder's own, which the files name: two runs must not meet.
+        # Each folder has an address of its own, so that two runs do not collide.
         digest = hashlib.sha256(os.fsencode(folder)).digest()
         self.host = f"127.{digest[0]}.{digest[1]}.{1 + digest[2] % 250}"
         self.credential = ["--keyfile", str(folder / "keyfile")] if remote else []
 
     def run(self, *words, program="s3oramfs", timeout=TIMEOUT):
-        """(exit code, what it said)."""
+        """Runs a command. Returns (exit code, output)."""
         command = [str(self.programs / program), *map(str, words)]
         try:
             ended = subprocess.run(
@@ -79,7 +79,7 @@ class Vault:
         assert code == 0, said
 
     def start_servers(self):
-        """Those that start; what the others say is in their logs."""
+        """Starts the servers. Some may fail to start; their logs say why."""
         for number in PORTS if self.remote else ():
             with open(self.log_of(number), "ab") as log:
                 self.servers[number] = subprocess.Popen(
@@ -129,7 +129,7 @@ class Vault:
         return f" {self.root} " in pathlib.Path("/proc/self/mountinfo").read_text()
 
     def processes(self):
-        """The daemon and the servers of this copy."""
+        """Yields the daemon and the servers of this copy."""
         mine = os.fsencode(str(self.folder) + "/")
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             try:
@@ -140,7 +140,7 @@ class Vault:
                 yield int(process.name)
 
     def kill(self):
-        """As a power cut ends it, but for what the kernel still has."""
+        """Ends everything as a power cut would, except that the kernel keeps what it has."""
         for process in list(self.processes()):
             try:
                 os.kill(process, signal.SIGKILL)
@@ -156,7 +156,7 @@ class Vault:
             time.sleep(0.02)
 
     def walk(self):
-        """damage_tree.walk() in a process of its own; None: it takes much too long."""
+        """Runs damage_tree.walk() in its own process. Returns None if it takes much too long."""
         try:
             ended = subprocess.run(
                 [sys.executable, pathlib.Path(__file__).with_name("damage"), "--walk", self.root],
@@ -173,7 +173,7 @@ class Scenario:
         self.alone = remote
 
     def may_match(self, pattern):
-        """Whether a file of it may be called so."""
+        """Whether the pattern may match one of this scenario's files."""
         first, slash, _ = pattern.partition("/")
         return not slash or "*" in first or fnmatch.fnmatch(self.name, first)
 
@@ -181,7 +181,7 @@ class Scenario:
         return work / "masters" / self.name
 
     def files(self, work):
-        """What may be damaged, as it is called in the folder: with the vault, the servers are named alike."""
+        """Returns the files that may be damaged, by their names in the folder."""
         folder = self.folder(work)
         found = []
         for path in sorted(folder.rglob("*")):
@@ -262,7 +262,7 @@ def _make(programs, work, scenario):
 
 
 def make_vaults(programs, work, scenarios):
-    """Those that are not there yet."""
+    """Makes the vaults that do not exist yet."""
     for scenario in scenarios:
         if not (scenario.folder(work) / "truth.json").exists():
             print(f"making the {scenario.name} vault", flush=True)

@@ -45,7 +45,7 @@ class Volume:
         say(f"  unmounted in {time.monotonic() - start:.1f} s")
 
     def remount(self):
-        """All is durable in between."""
+        """Unmounts, so that everything is durable, and mounts again."""
         self.unmount()
         self.mount()
 
@@ -62,7 +62,7 @@ class Volume:
         return json.loads(self.run("status", "--json", str(self.vault)).stdout)
 
     def state(self):
-        """What may leak."""
+        """Returns the figures that may leak."""
         status = self.status()
         process = pathlib.Path("/proc") / str(status["pid"])
         resident = next(
@@ -80,9 +80,9 @@ class Volume:
         }
 
     def settled(self, wanted, backups=1 << 40):
-        """Waits until the volume holds as many blocks as `wanted` says: freeing is done behind.
-
-        What a backup may name waits for a newer one; backups take no more than `backups` then.
+        """Waits until the volume holds at most `wanted` blocks, because blocks are freed in the
+        background. Blocks that a backup may name are freed after a newer backup; backups then take
+        at most `backups` blocks.
         """
         end = time.monotonic() + 240  # some backups (-o backup=60)
         while time.monotonic() < end:

@@ -21,7 +21,7 @@ JOINT = "*JointViews.NothingThatGoesOutFollowsFromWhatGoesOut/*"
 MUTANTS = [
     # ---- what servers see together
     Mutant(
-        "leaves-from-the-nonce", "A leaf follows from nothing that a server knows",
+        "leaves-from-the-nonce", "No server can derive a leaf from what it knows",
         ENGINE + "root_writer.cc",
         "const Leaf leaf = random_leaf(state_.environment.random);",
         "Writer known;\n  known(state_.session.nonce, access);\n"
@@ -36,7 +36,7 @@ MUTANTS = [
         "                        : random_leaf(state_.environment.random);",
         "shares_test", "*Shares.LeavesOfLaterAccessesTellNothing/shuffle1"),
     Mutant(
-        "orders-from-the-attempt", "Permutations and masks follow from nothing that a server knows",
+        "orders-from-the-attempt", "No server can derive a permutation or mask from what it knows",
         ENGINE + "preparer.cc",
         "Prg prg(state_.environment.random.seed(), context.take());",
         "Prg prg(Seed{}, context.take());",
@@ -55,13 +55,13 @@ MUTANTS = [
         "      const Seed seed = kept.try_emplace(write_number, random_.seed()).first->second;",
         "shares_test", "*JointViews.WhatIsDrawnIsSentForOneUse/shuffle*"),
     Mutant(
-        "mirror-query-known", "A mirror's query seeds are drawn",
+        "mirror-query-known", "A mirror's query seeds are drawn at random",
         "oramcore/schemes/mirror/client/mirror.cc",
         "query.seed = random_.seed();",
         "query.seed = Seed{};",
         "shares_test", JOINT),
     Mutant(
-        "mirror-matrix-known", "A mirror's shares of the matrix are drawn",
+        "mirror-matrix-known", "A mirror's shares of the matrix are drawn at random",
         "oramcore/schemes/mirror/client/mirror.cc",
         "own.matrix_seed = random.seed();",
         "own.matrix_seed = (static_cast<void>(random.seed()), Seed{});",
@@ -73,12 +73,12 @@ MUTANTS = [
         "std::move(prescribed), layers_, Seed{}, id, epoch",
         "shares_test", JOINT),
     Mutant(
-        "digest-seed-known", "No server knows the seed by which shares are compared beforehand",
+        "digest-seed-known", "No server knows in advance the seed by which shares are compared",
         ENGINE + "settler.cc",
         "state_.environment.random.seed()}", "Seed{}}",
         "shares_test", JOINT),
     Mutant(
-        "healing-masks-known", "A healed slot is shared again by fresh masks",
+        "healing-masks-known", "A healed slot is shared again with fresh masks",
         ENGINE + "healer.cc",
         "create_shares(state_.params.scheme, content, state_.environment.random);",
         "[&] {\n    Prg known(Seed{}, as_bytes(\"known\"));\n"
@@ -95,14 +95,14 @@ MUTANTS = [
         "      orders.third.reset();\n", "",
         "shares_test", "*Shares.PermutationsAndQueriesAreUniform/shuffle*"),
     Mutant(
-        "one-seed-for-two", "The first and the third permutation have seeds of their own",
+        "one-seed-for-two", "The first and the third permutation have different seeds",
         "oramcore/schemes/s3oram/eviction_orders.cc",
         "const Seed first = random.seed(), third = random.seed();",
         "const Seed first = random.seed(), third = first;",
         "shares_test", "*JointViews.WhatIsDrawnIsSentForOneUse/shuffle*"),
     # ---- lies in answers
     Mutant(
-        "zeros-not-looked-at", "A retrieval of nothing must bring zeros",
+        "zeros-not-looked-at", "A dummy retrieval must return zeros",
         ENGINE + "retriever.cc",
         "!rule_holds(Rule::zero_answers) || is_zero(answer->slot)", "true",
         LYING, "*LyingRetrieval.AReadOfNothingFindsAWrongShare/*"),
@@ -114,12 +114,12 @@ MUTANTS = [
         "    else if (state_.is_found_by(leaf, block))\n      answer = co_await read_raw(block, leaf);",
         LYING, "*LyingRetrieval.AWrongAnswerIsAskedForAgainWhateverIsRead/*"),
     Mutant(
-        "answers-not-decoded", "Where servers are enough, their answers say which of them lies",
+        "answers-not-decoded", "If there are enough servers, their answers show which of them lies",
         ENGINE + "retriever.cc",
         "query_.can_ask_each() ? Asked::each : Asked::together", "Asked::together",
         LYING, "*FiveServers.TheOneThatAnswersWronglyIsNamedWhateverIsRead/*"),
     Mutant(
-        "masked-share-twice", "What goes out under a mask is computed once",
+        "masked-share-twice", "Whatever is sent under a mask is computed once",
         "serverd/oram/sums.cc",
         "if (!rule_holds(Rule::computed_once)) return {};", "return {};",
         LYING, "*LyingRetrieval.AMaskedShareIsSentOnce/*"),
@@ -134,19 +134,19 @@ MUTANTS = [
         "return rest == 0;", "return rest == 0 || layers < kLayers;",
         "mirror_test", "LayersTest.NoEntryOfAHeaderMayChange"),
     Mutant(
-        "anyones-summand", "A sum has the products of the servers that work, and of no other",
+        "anyones-summand", "A sum has the products of the workers, and of no other server",
         "serverd/oram/server_retrieval.cc",
         "if (workers.empty()) return all;", "if (!workers.empty() || workers.empty()) return all;",
         "mirror_sim_test", "*NoSummandOfAServerThatDoesNotWorkIsTaken/T1L3"),
     # ---- lies in evictions
     Mutant(
-        "hops-not-checked", "An eviction is decided once what servers passed on is checked",
+        "hops-not-checked", "An eviction is decided only after what servers passed on is checked",
         ENGINE + "preparer.cc",
         "rule_holds(Rule::hop_check) ? std::move(orders.check) : nullptr",
         "std::shared_ptr<ReportCheck>()",
         LYING, "LyingEviction.WhatItPassesOnPoisonsNothing"),
     Mutant(
-        "last-hop-not-checked", "So is what role 1 passes on behind the secret permutation",
+        "last-hop-not-checked", "What role 1 passes on after the secret permutation is checked too",
         "oramcore/protocol/hop_check.cc",
         "r < kept && rule_holds(Rule::hop_check_of_last)", "r < kept && kept == 0",
         LYING, "LyingEviction.OneBitOfAnyHop*"),
@@ -167,7 +167,7 @@ MUTANTS = [
         "static_cast<Party>(1 + 0 * tries)",
         LYING, "LyingEviction.OneBitOfAnyHop*"),
     Mutant(
-        "rows-not-checked", "A mirror's eviction is decided once its rows are checked",
+        "rows-not-checked", "A mirror's eviction is decided only after its rows are checked",
         ENGINE + "preparer.cc",
         "if (!check || !rule_holds(Rule::row_check)) co_return Status{};", "co_return Status{};",
         "mirror_sim_test", "*ALieInAnEvictionIsCaught*/T1L2"),
@@ -184,7 +184,7 @@ MUTANTS = [
         "servers.workers(id.eviction + 0 * tries, workers)",
         "mirror_sim_test", "*AWorkerThatAlwaysLies*/T1L3"),
     Mutant(
-        "signatures-not-wanted", "What is not signed is not taken, in an attempt that is signed",
+        "signatures-not-wanted", "In a signed attempt, a message without a signature is not accepted",
         "serverd/s3oram/shuffle_eviction.cc",
         "  if (!right)\n", "  if (!right && tile > 1000000)\n",
         LYING, "LyingEviction.WhatIsNotSignedIsNotTaken"),
@@ -195,7 +195,7 @@ MUTANTS = [
         "static_cast<void>(is_signed);",
         LYING, "LyingEviction.AReceiverCannotForgeReceipts"),
     Mutant(
-        "healed-unopened", "A slot is healed from shares that open, or that are more than enough",
+        "healed-unopened", "A slot is healed only from shares that open, or on which more than t + 1 agree",
         ENGINE + "healer.cc",
         "  if (enough == 1 ||\n", "  if (enough > 0 ||\n",
         LYING, "*LyingRetrieval.FalseDamageCostsNoBlock/*"),
@@ -205,34 +205,34 @@ MUTANTS = [
         "if (!answer && !state_.dead) {", "if (!answer && !state_.dead && state_.dead) {",
         LYING, "*LyingRetrieval.AnswersThatAreNoneCostNoBlock/*"),
     Mutant(
-        "helpers-on-trust", "Shares that servers mend for another one are compared with theirs",
+        "helpers-on-trust", "Shares that servers recreate for another server are compared with their own",
         ENGINE + "scrubber.cc",
         "state_.params.security == Security::malicious;", "false;",
         "repair_test", "*RepairTest.AHelperThatLiesSpoilsNoShare/*"),
     Mutant(
-        "sums-waited-for", "What a server says that it has sent is not waited for for ever: sums",
+        "sums-waited-for", "Nobody waits forever for a sum that a server only says it has sent",
         ENGINE + "slot_query.cc",
         "kSumPatience = std::chrono::minutes(1);", "kSumPatience = std::chrono::hours(1000);",
         LYING, "*LyingRetrieval.WhatWasNotSentIsNotWaitedForForEver/*"),
     Mutant(
-        "relays-waited-for", "Nor are parts that one server relays to another",
+        "relays-waited-for", "Nobody waits forever for a part that a server only says it has relayed",
         ENGINE + "root_writer.cc",
         "kRelayPatience = std::chrono::seconds(5);", "kRelayPatience = std::chrono::hours(1000);",
         LYING, "*LyingRetrieval.APartThatIsOnlySaidToBeRelayedIsNotWaitedForForEver/*"),
     Mutant(
-        "evictions-waited-for", "Nor is what servers pass on in an eviction",
+        "evictions-waited-for", "Nobody waits forever for what servers pass on in an eviction",
         ENGINE + "preparer.cc",
         "kAttemptPatience = std::chrono::minutes(10);",
         "kAttemptPatience = std::chrono::hours(1000);",
         LYING, "*LyingRetrieval.WhatWasNotSentIsNotWaitedForForEver/*"),
     # ---- what one server says
     Mutant(
-        "one-refusal-counts", "What one server refuses, and the others do not, ends nothing",
+        "one-refusal-counts", "A refusal by one server, which the others do not share, ends nothing",
         ENGINE + "servers.cc",
         "if (refusing_[type].size() > threshold_)", "if (!refusing_[type].empty())",
         LYING, "*LyingRetrieval.ARefusalOfOneServerEndsNothing/*"),
     Mutant(
-        "reopening-believed", "Nor does what it says when its session is opened again",
+        "reopening-believed", "What one server says when its session is opened again ends nothing",
         ENGINE + "servers.cc",
         "answer = weigh(server, OpenRequest::kType, fail(reopened.error()));",
         "answer = fail(reopened.error());",
@@ -243,7 +243,7 @@ MUTANTS = [
         "  if (ahead.empty()) return agreed;", "  if (ahead.empty()) return reached.front();",
         "rebuild_test", "*LyingServer.OneServerCannotDecideAnEviction/*"),
     Mutant(
-        "no-way-back", "A server that is ahead takes its commit back",
+        "no-way-back", "A server that is one version ahead takes its commit back",
         "serverd/oram/server_eviction.cc",
         "S3O_CO_ASSIGN(const auto reverted, state_.control.revert(request.id));",
         "const bool reverted = false;",
@@ -254,7 +254,7 @@ MUTANTS = [
         "|| prepared_ || !attempts_.empty()) return false;", "|| prepared_) return false;",
         "store_test", "ControlTest.NoCommitIsTakenBackOnceAnotherAttemptHasBegun"),
     Mutant(
-        "one-height", "A tree's height counts when t + 1 servers say it",
+        "one-height", "A tree's height counts when t + 1 servers report it",
         ENGINE + "testimony.cc",
         "if (same.size() > threshold) believed = one.height;", "believed = one.height;",
         "rebuild_test", "*LyingServer.AnotherHeightIsRefused/*"),
@@ -264,23 +264,23 @@ MUTANTS = [
         "if (deposing_.size() <= threshold_)", "if (deposing_.size() < threshold_)",
         "rebuild_test", "*LyingServer.OneServerCannotEndASession/*"),
     Mutant(
-        "words-of-nobody", "A server's words are shown as its own",
+        "words-of-nobody", "What a server says is shown as its own words",
         "oramcore/net/rpc.cc",
         'fmt::format("server {} says: {}", from,', 'fmt::format("{1}", from,',
         "rebuild_test", "*LyingServer.ItsWordsAreShownAsItsOwn/*"),
     Mutant(
-        "patience-for-all", "An answer to one question stretches no deadline of others",
+        "patience-for-all", "An answer to one request extends no deadline of another",
         "oramcore/net/rpc.cc",
         "largest_answer_[{from, found->second->type}]", "largest_answer_[{from, 4}]",
         "rpc_test", "RpcTest.AGiantAnswerToOneQuestionMakesNobodyElsePatient"),
     Mutant(
-        "any-block-settles", "A slot is settled on its resident alone",
+        "any-block-settles", "A slot is settled only on the block that belongs in it",
         ENGINE + "volume_state.cc",
         "return label.block == resident.block && label.version == resident.version;",
         "return label.block == label.block;",
         "mirror_sim_test", "*AnotherBlockInASlotIsNotSettledOn/T1L2"),
     Mutant(
-        "copies-on-trust", "A copy that a server is given is compared with a third one's",
+        "copies-on-trust", "A copy that a server is given is compared with a third server's",
         ENGINE + "settler.cc",
         "return state_.params.enough() == 1 && state_.servers.count() > 2;", "return false;",
         "mirror_sim_test", "*ACopyIsComparedWithMoreThanItsSource/T1L3"),
@@ -291,7 +291,7 @@ MUTANTS = [
         "epoch != control.session().epoch && rule_holds(Rule::epochs)", "false",
         "engine_test", "*EngineTest.FencesAnOlderSession*"),
     Mutant(
-        "attempt-twice", "An attempt is begun once at most",
+        "attempt-twice", "An attempt is begun at most once",
         "serverd/oram/server_eviction.cc",
         "  if (rule_holds(Rule::attempts)) {", "  if (request.epoch == 0) {",
         "protocol_test", "*/Protocol.AnAttemptIsNeverBegunTwice/*"),

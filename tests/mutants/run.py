@@ -2,12 +2,12 @@
 """Breaks one rule of privacy or safety at a time, and shows that a named test fails then.
 
     run.py                    all mutants, in a copy of the tree, which is built first
-    run.py NAME...            these
-    run.py --here BUILD ...   in this tree, whose build folder is BUILD; changes are taken back
-    run.py --list             the table of docs/mutants.md
-    run.py --check            whether every mutant still applies, and stands in docs/mutants.md
+    run.py NAME...            these mutants
+    run.py --here BUILD ...   in this tree, whose build folder is BUILD; changes are undone
+    run.py --list             prints the table of docs/mutants.md
+    run.py --check            checks that every mutant still applies, and is in docs/mutants.md
 
-A rule that no test misses is not tested. By hand or in the night.
+If a rule can be broken and no test fails, the rule is not tested. Run this by hand or at night.
 """
 import argparse
 import json
@@ -68,8 +68,8 @@ def commands_for(build, source):
 
 
 def overlay(build, source, program, folder):
-    """Compiles `source` alone and links `program` with it before all else, whose definitions of
-    the same functions then give way: much quicker than to build a batch of files again. Returns
+    """Compiles `source` alone and links `program` with it first, so that other definitions of the
+    same functions give way. This is much faster than building a batch of files again. Returns
     the program, or None. (A function that was inlined elsewhere keeps its old body there.)"""
     compiler = commands_for(build, source)
     link = subprocess.run(["ninja", "-C", build, "-t", "commands", "-s", f"tests/{program}"],
@@ -87,12 +87,12 @@ def overlay(build, source, program, folder):
 
 
 def run(program, mutant):
-    """The outcome of the mutant's tests: passed, failed or none (they did not run)."""
+    """Returns the outcome of the mutant's tests: passed, failed or none (they did not run)."""
     try:
         tests = subprocess.run([program, f"--gtest_filter={mutant.tests}"],
                                capture_output=True, text=True, timeout=300)
     except subprocess.TimeoutExpired:
-        return "failed"  # what should have ended goes on
+        return "failed"  # something that should have ended goes on
     if "[==========] Running 0 tests" in tests.stdout or "[ RUN" not in tests.stdout:
         return "none"
     if tests.returncode == 0 and "[  PASSED  ]" in tests.stdout:
@@ -101,7 +101,7 @@ def run(program, mutant):
 
 
 def unfit(build, chosen):
-    """What already fails without a mutant, by mutant: its test says nothing."""
+    """Returns, by mutant, the outcomes of tests that fail without the mutant, and so prove nothing."""
     built = {each.program: make(build, each.program).returncode == 0 for each in chosen}
     outcomes = {}
     for each in chosen:
@@ -114,7 +114,7 @@ def unfit(build, chosen):
 
 
 def outcome(tree, build, mutant):
-    """Whether the mutant dies, and what is to be said of it."""
+    """Returns whether the mutant dies, and a text about its outcome."""
     source = tree / mutant.file
     content = source.read_text()
     if content.count(mutant.old) != 1:
@@ -126,7 +126,7 @@ def outcome(tree, build, mutant):
             quick = overlay(build, source, mutant.program, pathlib.Path(folder))
             if quick and run(quick, mutant) == "failed":
                 return True, "dies"
-        built = make(build, mutant.program)  # all that might have inlined it, too
+        built = make(build, mutant.program)  # including everything that may have inlined it
         if built.returncode != 0:
             return False, f"does not build: {built.stdout[-1500:]}"
         times = None

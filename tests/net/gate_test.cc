@@ -1,4 +1,4 @@
-// What stands before a server's port: the addresses it lets in, and the frames it passes on.
+// The gate before a server's port: the addresses that it admits, and the frames that it passes on.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -39,7 +39,7 @@ TEST(AllowList, HoldsAddressesAndNetworks) {
   EXPECT_FALSE(allows("2001:db8::/32", "2001:db9::1"));
   EXPECT_TRUE(allows("2001:db8::1", "2001:db8::1"));
   EXPECT_FALSE(allows("2001:db8::1", "2001:db8::2"));
-  // A listener for both kinds sees IPv4 in disguise.
+  // A socket that listens for both kinds sees IPv4 addresses as IPv6 ones.
   EXPECT_TRUE(allows("192.0.2.0/24", "::ffff:192.0.2.9"));
   EXPECT_FALSE(allows("192.0.2.0/24", "::ffff:198.51.100.1"));
   EXPECT_TRUE(is_allowed({}, asio::ip::make_address("8.8.8.8")));
@@ -112,14 +112,14 @@ TEST_F(GateTest, TheLimitOfMessagesFollowsTheVolume) {
   net_.node(kClient).transport->send(1, question(std::string(100'000, 'y')));
   ASSERT_TRUE(net_.ask(kClient, 1, "after"));
   for (const auto& received : net_.node(1).received) EXPECT_LE(received.message.size(), 1000u);
-  // On the same connection.
+  // The longer message is accepted on the same connection.
   const unsigned connections = net_.node(kClient).connections[1];
   net_.node(1).transport->limit_messages(100'001);
   EXPECT_TRUE(net_.ask(kClient, 1, std::string(100'000, 'z')));
   EXPECT_EQ(net_.node(kClient).connections[1], connections);
 }
 
-// An impostor in a server's place has no key, but the client connects to it.
+// An impostor in a server's place does not have its key, but the client connects to it.
 TEST_F(GateTest, AClientTakesNoLongCommandFromALyingServer) {
   const std::string listen = net_.config(1).listen;
   asio::io_context io;
@@ -144,10 +144,10 @@ TEST_F(GateTest, AClientTakesNoLongCommandFromALyingServer) {
   net_.start(kClient, config);
   EXPECT_TRUE(net_.run_until([&] { return over.load(); }));
   lies.join();
-  EXPECT_LT(taken, 16u << 20);  // what the kernel's buffers hold
+  EXPECT_LT(taken, 16u << 20);  // as much as the kernel's buffers hold
 }
 
-// Those that start with a listener and a client: ZAP's, the gate's, ZeroMQ's.
+// The threads that a listener and a client start: ZAP's, the gate's, ZeroMQ's.
 TEST_F(GateTest, ItsThreadsTakeNoSignals) {
   const auto threads = [] {
     std::set<std::string> all;
@@ -202,7 +202,7 @@ class ZapTest : public ::testing::Test {
   std::atomic<bool> address_fails_ = false;
 };
 
-// Requests come from ZeroMQ; if one is malformed all the same, the next is answered.
+// Requests come from ZeroMQ. If one is malformed nevertheless, the next is still answered.
 TEST_F(ZapTest, GoesOnAfterEveryError) {
   zmq::socket_t socket(context_, zmq::socket_type::dealer);
   socket.set(zmq::sockopt::rcvtimeo, 10'000);
@@ -226,7 +226,7 @@ TEST_F(ZapTest, GoesOnAfterEveryError) {
   for (std::size_t i = 1; i < sound().size(); ++i) {
     auto wrong = sound();
     wrong[i] = i == 2 ? wrong[i] : std::string(100'000, '\xff');
-    if (i == 4 || i == 5 || i == 2) continue;  // any will do
+    if (i == 4 || i == 5 || i == 2) continue;  // any value is accepted
     const auto answer = ask(socket, wrong);
     ASSERT_EQ(answer.size(), 7u) << i;
     EXPECT_EQ(answer[3], "400") << i;
@@ -239,7 +239,7 @@ TEST_F(ZapTest, GoesOnAfterEveryError) {
   address_fails_ = true;  // an exception in the thread
   auto unknown = sound();
   unknown.back()[0] ^= 1;
-  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // for the limit of warnings
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // exceeds the limit of warnings
   socket.set(zmq::sockopt::rcvtimeo, 500);
   EXPECT_TRUE(ask(socket, unknown).empty());
   socket.set(zmq::sockopt::rcvtimeo, 10'000);

@@ -1,4 +1,4 @@
-// The text of an invitation: what it carries, and what is refused.
+// The text of an invitation: what it contains, and which texts are refused.
 #include "oramcore/net/invitation.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The rate of lines that a fake clock and a queue make.
+// Measures the rate of lines that consist of a fake clock and a queue.
 #include "oramcore/net/line_probe.h"
 
 #include <gtest/gtest.h>
@@ -23,11 +23,11 @@ Duration in_seconds(double seconds) {
 
 class LineProbeTest : public testing::Test {
  protected:
-  /// First in, first out; a round trip more until the sender knows.
+  /// First in, first out. The sender learns of an arrival a round trip later.
   struct Queue {
     double rate = 0;  // bytes a second
     Duration round_trip{};
-    Duration ramp{};  // until then it carries a tenth
+    Duration ramp{};  // until this time it carries a tenth
     Duration free{};
     std::size_t carried = 0;
   };

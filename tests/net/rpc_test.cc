@@ -1,4 +1,4 @@
-// Two parties and a stranger over a network in memory that loses, repeats and forges.
+// Two parties and a stranger over a network in memory that loses, repeats and forges messages.
 #include "oramcore/net/rpc.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ class RpcTest : public testing::Test {
   };
   using Outcome = std::optional<Result<Payload>>;
 
-  /// Begins a call; the outcome is filled in when it ends.
+  /// Begins a call; the outcome is filled in when the call ends.
   std::shared_ptr<Outcome> begin(std::string text, Duration patience = Duration::max(),
                                  MessageType type = kType) {
     auto outcome = std::make_shared<Outcome>();
@@ -54,12 +54,12 @@ class RpcTest : public testing::Test {
     settle();
     return outcome;
   }
-  /// Everything that needs no time to pass.
+  /// Runs everything that needs no time to pass.
   void settle() {
     context_.restart();
     context_.poll();
   }
-  /// Until the outcome is there or no timer is left.
+  /// Runs until the outcome is there or no timer is left.
   void finish(const Outcome& outcome) {
     do {
       settle();
@@ -72,7 +72,7 @@ class RpcTest : public testing::Test {
       if (sent.from == party) found.push_back(sent);
     return found;
   }
-  /// Echoes what it is asked, behind "re: ", and counts.
+  /// Echoes each request, after "re: ", and counts them.
   void serve_echo() {
     server_->serve([this](Party, std::uint16_t type, Payload request) -> Task<Result<Bytes>> {
       EXPECT_EQ(type, question_of(kType).type);
@@ -80,7 +80,7 @@ class RpcTest : public testing::Test {
       co_return message_of("re: " + text_of(request));
     });
   }
-  /// Handlers wait until `open_` is set.
+  /// Makes handlers wait until `open_` is set.
   void serve_slowly() {
     server_->serve(
         [this](Party, std::uint16_t, Payload request) { return slowly(std::move(request)); });
@@ -156,7 +156,7 @@ TEST_F(RpcTest, AsksAgainSoonAfterANewConnection) {
   bool gone = true;
   lose_ = [&](const Sent& sent) { return sent.to == kServer && gone; };
   const auto outcome = begin("hello");
-  while (sent_by(kClient).size() < 5 && clock_.advance()) settle();  // the next one in 16 s
+  while (sent_by(kClient).size() < 5 && clock_.advance()) settle();  // the next one follows in 16 s
   gone = false;
   network_.connect(kClient, kStranger);
   network_.connect(kClient, kServer);
@@ -209,7 +209,7 @@ TEST_F(RpcTest, HandlesARequestOnceWhileItRuns) {
   settle();
   EXPECT_EQ(handled_, 1);
   EXPECT_EQ(server_->handling(), 1u);
-  // The same number from another party is another request.
+  // The same number from another party makes another request.
   network_.deliver(kStranger, kServer, request);
   settle();
   EXPECT_EQ(handled_, 2);
@@ -218,7 +218,7 @@ TEST_F(RpcTest, HandlesARequestOnceWhileItRuns) {
   EXPECT_EQ(server_->handling(), 0u);
   ASSERT_TRUE(*outcome && **outcome);
   EXPECT_EQ(text_of(***outcome), "re: hello");
-  // Its answer may have been lost: it is handled and answered again.
+  // The answer may have been lost, so the request is handled and answered again.
   network_.deliver(kClient, kServer, request);
   settle();
   EXPECT_EQ(handled_, 3);
@@ -245,7 +245,7 @@ TEST_F(RpcTest, IgnoresAnswersThatAreNotForACall) {
   ASSERT_TRUE(*first && **first);
   EXPECT_EQ(text_of(***first), "re: first");
 
-  // Its answer comes again, late, while another call waits.
+  // The previous answer comes again, late, while another call waits.
   open_ = false;
   const auto second = begin("second");
   const Bytes late = sent_by(kServer).back().message;
@@ -258,7 +258,8 @@ TEST_F(RpcTest, IgnoresAnswersThatAreNotForACall) {
   EXPECT_EQ(text_of(***second), "re: second");
 }
 
-// A party of another version is told at once, rather than asked in vain; each way round.
+// A party of another version gets an error immediately, in both directions, instead of requests
+// that it cannot answer.
 TEST_F(RpcTest, AnotherVersionOfTheProtocolIsRefused) {
   serve_slowly();
   const auto outcome = begin("hello");
@@ -280,7 +281,7 @@ TEST_F(RpcTest, AnotherVersionOfTheProtocolIsRefused) {
   refusal = sent_by(kClient).back().message;
   refusal[0] = 'A';
   refusal[1] = Rpc::kWireVersion + 1;
-  network_.deliver(kStranger, kClient, refusal);  // nobody asked it
+  network_.deliver(kStranger, kClient, refusal);  // nobody asked for it
   settle();
   EXPECT_FALSE(*second);
   network_.deliver(kServer, kClient, refusal);
@@ -318,7 +319,7 @@ TEST_F(RpcTest, CarriesErrors) {
   EXPECT_TRUE((**outcome).error().message.ends_with(" says: no room for 7 slots"));
 }
 
-// They end in logs and terminals.
+// The texts end up in logs and on terminals.
 TEST_F(RpcTest, WordsOfOthersAreFewAndPrintable) {
   server_->serve([](Party, std::uint16_t, Payload) -> Task<Result<Bytes>> {
     co_return fail(Errc::failed, "\x1b]52;c;\n<0>forged {}", std::string(1 << 20, 'x'));
@@ -342,9 +343,9 @@ TEST_F(RpcTest, AnErrorWithoutAMeaningIsOneAllTheSame) {
   EXPECT_EQ((**outcome).error().code, Errc::failed);
 }
 
-// It would put off when honest servers are asked again.
+// Such an answer could delay the next requests to honest servers.
 TEST_F(RpcTest, AnAnswerThatNobodyWaitsForMakesNobodyPatient) {
-  begin("first");  // nobody serves
+  begin("first");  // there is no handler
   Bytes unasked = sent_by(kClient).front().message;
   unasked[0] = 'A';
   unasked[15] ^= 1;
@@ -359,7 +360,7 @@ TEST_F(RpcTest, AnAnswerThatNobodyWaitsForMakesNobodyPatient) {
 }
 
 TEST_F(RpcTest, AGiantAnswerToOneQuestionMakesNobodyElsePatient) {
-  const auto giant = begin("first", Duration::max(), MessageType::digests);  // nobody serves
+  const auto giant = begin("first", Duration::max(), MessageType::digests);  // there is no handler
   begin("another");
   Bytes answer = sent_by(kClient).front().message;
   answer[0] = 'A';
@@ -375,7 +376,7 @@ TEST_F(RpcTest, AGiantAnswerToOneQuestionMakesNobodyElsePatient) {
 }
 
 TEST_F(RpcTest, GivesUpWhenPatienceEnds) {
-  const auto outcome = begin("anyone?", 5s);  // nobody serves
+  const auto outcome = begin("anyone?", 5s);  // there is no handler
   const Duration begun = clock_.now();
   finish(*outcome);
   ASSERT_FALSE(**outcome);
@@ -383,7 +384,7 @@ TEST_F(RpcTest, GivesUpWhenPatienceEnds) {
   EXPECT_NE((**outcome).error().message.find("server 1"), std::string::npos);
   EXPECT_GE(clock_.now() - begun, 5s);
   EXPECT_LE(clock_.now() - begun, 6s);
-  // An answer that comes after all harms nothing.
+  // An answer that comes too late does no harm.
   Bytes answer = sent_by(kClient).front().message;
   answer[0] = 'A';
   network_.deliver(kServer, kClient, answer);
@@ -425,7 +426,7 @@ TEST_F(RpcTest, StopEndsServing) {
   network_.deliver(kStranger, kServer, sent_by(kClient).front().message);
   settle();
   EXPECT_EQ(handled_, 1);
-  // Requests that were under way are still answered.
+  // Requests under way are still answered.
   open_gate();
   EXPECT_TRUE(*outcome);
 }
@@ -442,7 +443,7 @@ TEST_F(RpcTest, ADyingHandlerLeavesItsCallerToAskAgain) {
   EXPECT_EQ(text_of(***outcome), "back again");
 }
 
-// Those who wait are told in a later turn, when the Rpc may be gone.
+// Callers that wait are told in a later turn, when the Rpc may be gone.
 TEST_F(RpcTest, MayDieRightAfterStop) {
   const auto outcome = begin("hello");
   client_->stop();
@@ -457,7 +458,7 @@ TEST_F(RpcTest, TakesThoseWhoWaitAlongWhenItDies) {
   EXPECT_EQ(outcome.use_count(), 2);
   client_.reset();
   settle();
-  EXPECT_EQ(outcome.use_count(), 1) << "who asked is still there";
+  EXPECT_EQ(outcome.use_count(), 1) << "the caller still exists";
   EXPECT_FALSE(*outcome);
 }
 

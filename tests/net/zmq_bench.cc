@@ -1,6 +1,6 @@
-// zmq_bench [SIZE_KIB [ROUNDS [WINDOW]]]: questions of SIZE KiB that a server in this process
-// answers with the same bytes, WINDOW of them under way at a time, over CURVE and over a unix
-// socket. Client, server and ZeroMQ share the machine's cores.
+// zmq_bench [SIZE_KIB [ROUNDS [WINDOW]]]: sends requests of SIZE KiB to a server in this process,
+// which answers with the same bytes. WINDOW requests are under way at a time, over CURVE and over a
+// unix socket. Client, server and ZeroMQ share the machine's cores.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -46,7 +46,7 @@ TEST_F(Strangers, AnUnknownKeyIsRefusedAndLearnsIt) {
     node.transport->send(1, question("let me in"));
     return node.transport->state(1) == PeerState::refused;
   }));
-  // Nothing was sent, so nothing can have been seen; and a known client is still served.
+  // Nothing was sent, so nobody can have seen anything; and a known client is still served.
   EXPECT_EQ(node.transport->traffic(1).bytes_sent, 0u);
   net_.start(kClient);
   EXPECT_TRUE(net_.ask(kClient, 1, "known"));
@@ -95,10 +95,10 @@ TEST_F(Strangers, MessagesOverTheLimitAreNeitherSentNorTaken) {
   config.largest_message = kLargest;
   net_.start(1, config);
   net_.start(kClient);
-  ASSERT_TRUE(net_.ask(kClient, 1, std::string(kLargest - 1, 'x')));  // and the kind: the limit
+  ASSERT_TRUE(net_.ask(kClient, 1, std::string(kLargest - 1, 'x')));  // the limit, kind included
   net_.node(kClient).transport->send(1, question(std::string(kLargest, 'y')));
   net_.node(kClient).transport->send(1, question(std::string(8 * kLargest, 'z')));
-  // The connection is lost on it, and made again.
+  // The connection breaks because of it, and is made again.
   ASSERT_TRUE(net_.ask(kClient, 1, "after"));
   for (const auto& received : net_.node(1).received) {
     EXPECT_LE(received.message.size(), kLargest);
@@ -106,7 +106,7 @@ TEST_F(Strangers, MessagesOverTheLimitAreNeitherSentNorTaken) {
   }
 
   auto& server = *net_.node(1).transport;
-  const auto dropped = server.traffic(kClient).dropped;  // answers on the connection that was lost
+  const auto dropped = server.traffic(kClient).dropped;  // answers on the broken connection
   server.send(kClient, answer(std::string(kLargest, 'x')));
   EXPECT_EQ(server.traffic(kClient).dropped, dropped + 1);
 }

@@ -1,4 +1,4 @@
-// Unix sockets: only our own uid may connect.
+// Unix sockets: only the process's own uid may connect.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -25,7 +25,7 @@ using testing::question;
 constexpr uid_t kSomebodyElse = 65534;
 enum Outcome { kGreeted = 10, kRefused = 11, kCannotConnect = 12, kCannotBecome = 13 };
 
-// Connects as `uid` in a process of its own; ZeroMQ greets whom it admits, before all else.
+// Connects as `uid` in a process of its own. Before anything else, ZeroMQ greets those it admits.
 Outcome connect_as(uid_t uid, const std::string& path) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -50,8 +50,8 @@ TEST(Ipc, OnlyOurUidMayConnect) {
   Net net(Net::Link::ipc, 1);
   net.start(1);
   EXPECT_EQ(connect_as(::geteuid(), "1.sock"), kGreeted);
-  // Another uid takes root to become; the permissions of files are opened to it so that the check
-  // of the uid alone is left.
+  // Only root can become another uid. File permissions are opened to it, so that only the check of
+  // the uid remains.
   const Outcome expected = ::geteuid() == 0 ? kRefused : kCannotBecome;
   ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
   ASSERT_EQ(::chmod("1.sock", 0777), 0);
@@ -73,7 +73,7 @@ TEST(Ipc, PartiesWithoutANumberAreNotHeard) {
     stranger.connect("ipc://1.sock");
     stranger.send(zmq::buffer(question("hello")), zmq::send_flags::none);
   }
-  // Server 1 has read and dropped all three once ZeroMQ has nothing left to deliver.
+  // When ZeroMQ has nothing left to deliver, server 1 has read and dropped all three.
   context.close();
   net.start(2);
   ASSERT_TRUE(net.ask(2, 1, "known"));

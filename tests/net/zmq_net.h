@@ -12,7 +12,7 @@
 
 namespace s3oram::testing {
 
-/// Of a party, unless a test changes it.
+/// The largest message, unless a test changes it.
 inline constexpr std::size_t kLargestMessage = 256 << 20;
 
 struct Received {
@@ -20,20 +20,21 @@ struct Received {
   Bytes message;
 };
 
-/// A message of the given kind; its body tells it from others.
+/// A message of the given kind; its body distinguishes it from others.
 Bytes message(MessageKind kind, const std::string& body);
 Bytes question(const std::string& body);
 Bytes answer(const std::string& body);
 std::string body(const Bytes& message);
 
-/// A TCP port of the loopback interface that was free just now.
+/// Returns a TCP port of the loopback interface that was free a moment ago.
 unsigned short free_port();
 
-/// A transport, and what reached it. If `echoes`, it answers every question with its body.
+/// A transport, and the messages that reached it. If `echoes`, it answers every request with its
+/// body.
 struct Node {
   std::unique_ptr<ZmqTransport> transport;
   std::vector<Received> received;
-  std::map<Party, unsigned> connections;  // that came about, by server
+  std::map<Party, unsigned> connections;  // connections made, by server
 };
 
 /// One client and some servers that all know each other.
@@ -42,9 +43,9 @@ class Net {
   enum class Link { tcp, ipc };
   Net(Link link, unsigned servers);
 
-  /// The configuration of a party as it should be; a test may change it.
+  /// The usual configuration of a party; a test may change it.
   ZmqConfig config(Party party) const;
-  /// Starts (or restarts) a party. Servers echo: every question's body comes back as the answer.
+  /// Starts (or restarts) a party. Servers echo the body of every request as the answer.
   Node& start(Party party);
   Node& start(Party party, const ZmqConfig& config);
   void stop(Party party);
@@ -53,9 +54,9 @@ class Net {
   const KeyPair& keys(Party party) const { return keys_[party]; }
   asio::io_context& io() { return io_; }
 
-  /// Runs everyone until `done`; false if that takes longer than a generous deadline.
+  /// Runs all parties until `done`. Returns false if that takes longer than a generous deadline.
   bool run_until(const std::function<bool()>& done);
-  /// Asks again and again, as Rpc would, until the answer is there; false at the deadline.
+  /// Asks again and again, as Rpc would, until there is an answer. Returns false at the deadline.
   bool ask(Party from, Party to, const std::string& text);
 
  private:

@@ -114,7 +114,7 @@ TEST_P(Links, ConnectsAgainToARestartedServer) {
     ASSERT_TRUE(net_.run_until(
         [&] { return net_.node(kClient).transport->state(2) == PeerState::connecting; }));
     const auto dropped = net_.node(kClient).transport->traffic(2).dropped;
-    // Nothing is queued for it, once ZeroMQ has torn the old connection down.
+    // Nothing is queued for the party, once ZeroMQ has torn down the old connection.
     ASSERT_TRUE(net_.run_until([&] {
       net_.node(kClient).transport->send(2, question("nobody is there"));
       return net_.node(kClient).transport->traffic(2).dropped > dropped;
@@ -125,7 +125,7 @@ TEST_P(Links, ConnectsAgainToARestartedServer) {
   }
 }
 
-// Server 2 is replaced: its former machine, whose connections are open, is not heard any more.
+// Server 2 is replaced. Its previous machine, whose connections are open, is no longer heard.
 TEST(PeerExchange, TheNewOneIsReachedAndTheFormerOneIsNotHeard) {
   Net net(Net::Link::tcp, 3);
   net.start_all();

@@ -29,7 +29,7 @@ TEST(Geometry, EveryBucketHasOneIndex) {
 }
 
 TEST(Geometry, EvictionPathsAreInReverseLexicographicOrder) {
-  // Equation 6: the edges of path e, read from the root, are the digits of e from the lowest on.
+  // Equation 6: read from the root, the edges of path e are the digits of e, lowest first.
   constexpr unsigned kHeight = 4;
   for (std::uint64_t eviction = 0; eviction < 32; ++eviction) {
     unsigned reversed = 0, edges = 0;

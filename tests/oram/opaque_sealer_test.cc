@@ -1,4 +1,5 @@
-// Opaque blocks open to what was sealed, fail when anything changes, and look random in every byte.
+// Opaque blocks open to what was sealed, fail if anything was changed, and look random in every
+// byte.
 #include "oramcore/oram/opaque_sealer.h"
 
 #include <gtest/gtest.h>
@@ -71,11 +72,11 @@ TEST_F(OpaqueSealerTest, AnotherKeyOpensNothing) {
   EXPECT_FALSE(other.open_label(sealed));
 }
 
-// Chi-square over the values of each column, with equal labels and contents throughout: a counter,
-// a number in the clear, or a constant would show in its column.
+// Chi-square over the values in each column, with the same labels and contents throughout. A
+// counter, a plain number, or a constant would show in its column.
 TEST_F(OpaqueSealerTest, EveryByteLooksRandom) {
   constexpr std::size_t kSealings = 5120, kValues = 16;
-  constexpr double kMost = 15 + 6 * 5.48;  // of 15 degrees of freedom, six standard deviations
+  constexpr double kMost = 15 + 6 * 5.48;  // 15 degrees of freedom, plus six standard deviations
   std::vector<std::array<unsigned, kValues>> low(kBlock + OpaqueSealer::kOverhead),
       high(low.size());
   for (std::size_t i = 0; i < kSealings; ++i) {

@@ -3,7 +3,7 @@
 passed=0
 failed=0
 
-# check DESCRIPTION COMMAND...: counts as a test; what it says is shown if it fails.
+# check DESCRIPTION COMMAND...: counts as a test; shows the command's output if it fails.
 check() {
   local said
   if said=$("${@:2}" 2>&1); then
@@ -14,7 +14,8 @@ check() {
     printf 'FAILED  %s\n%s\n' "$1" "$said"
   fi
 }
-# must DESCRIPTION COMMAND...: without this nothing else can be tested.
+# must DESCRIPTION COMMAND...: like check, but stops if it fails, because nothing else can be tested
+# then.
 must() {
   local before=$failed
   check "$@"
@@ -26,7 +27,7 @@ finish() {
   exit 1
 }
 
-# within SECONDS COMMAND...: it succeeds at last.
+# within SECONDS COMMAND...: retries until the command succeeds.
 within() {
   local end=$((SECONDS + $1))
   until "${@:2}"; do
@@ -34,13 +35,13 @@ within() {
     sleep 0.1
   done
 }
-# fails CODE COMMAND...
+# fails CODE COMMAND...: the command ends with this code.
 fails() {
   local code=0
   "${@:2}" || code=$?
   [[ $code == "$1" ]]
 }
-# says WORDS COMMAND...: succeeds, with these words.
+# says WORDS COMMAND...: the command succeeds and prints these words.
 says() {
   local said
   said=$("${@:2}" 2>&1) || { echo "$said"; return 1; }

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by the tests in the booted system: its three servers, and the vault on them, which is the
-# one of the examples. The packages lie in /packages.
+# Sourced by the tests in the booted system. Has its three servers, and the vault on them, which is
+# the one of the examples. The packages are in /packages.
 set -uo pipefail
 # shellcheck source=tests/packages/lib.sh
 . /tests/lib.sh
@@ -30,18 +30,18 @@ killed_all_return() {
   for name in 0 1 2; do within 60 restarted "${servers[name]}" "${before[name]}" || return 1; done
 }
 
-# write_files FILE: into the mounted FILE; nothing asks for it to be durable.
+# write_files FILE: writes into the mounted FILE without asking for durability.
 write_files() { head -c 3000000 /dev/urandom | tee "$1" | sha256sum > "/root/sum${1//\//-}"; }
 written_through() { write_files "$1" && sync "$1"; }
 same_files() { [[ $(sha256sum < "$1") == "$(cat "/root/sum${1//\//-}")" ]]; }
-# findmnt would have an automount point mounted.
+# findmnt would cause an automount point to be mounted.
 is_mounted() { grep " $1 .* - fuse.s3oramfs " /proc/self/mountinfo; }
-# closed VAULT DIRECTORY: nothing is left to write, and nobody who would.
+# closed VAULT DIRECTORY: nothing is left to write, and no process that would write it.
 closed() { none is_mounted "$2" && flock --nonblock "$1/lock" true; }
 # Data that was not durable is lost with the servers' memory.
 durable() { closed "$vault" "$files" && killed_all_return; }
 
-# metrics PORT LINE: the page that is served there has a line that begins so.
+# metrics PORT LINE: the page served at PORT has a line that begins with LINE.
 metrics() {
   local page
   page=$(

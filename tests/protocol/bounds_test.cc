@@ -32,7 +32,7 @@ TEST(Bounds, OfTheStashPartFollowFromLemma1Elsewhere) {
     const unsigned slots = min_stash_slots(z, a, 60);
     ASSERT_GT(slots, z);
     EXPECT_EQ(slots % z, 0u) << "whole buckets";
-    // The lemma's sum, term by term: enough for 60 bits, and a bucket less is not.
+    // The lemma's sum, term by term: this size is enough for 60 bits, and one bucket less is not.
     const auto exceeds = [z = z, a = a](double stash) {
       const double q = z * std::log(2.0 * z / a) + a / 2.0 - z - std::log(4.0);
       double sum = 0;
@@ -47,7 +47,7 @@ TEST(Bounds, OfTheStashPartFollowFromLemma1Elsewhere) {
 
 TEST(Bounds, SomeSizesHaveNone) {
   EXPECT_EQ(min_stash_slots(4, 8), 0);
-  EXPECT_EQ(min_stash_slots(16, 21), 0) << "the lemma says nothing of them";
+  EXPECT_EQ(min_stash_slots(16, 21), 0) << "the lemma says nothing about them";
   EXPECT_EQ(min_stash_slots(1, 1), 0);
   EXPECT_EQ(min_stash_slots(16, 40), 0);
 }

@@ -25,7 +25,7 @@ Bytes body_of(const T& message) {
   return Bytes(encoded.begin() + Rpc::kHeaderSize, encoded.end());
 }
 
-// Bytes that are read as a message must be that message and no other: written again they are equal.
+// Bytes that decode as a message must be exactly that message: encoding it gives the same bytes.
 template <class T>
 void expect_refused_or_exact(ByteSpan bytes) {
   const auto message = decode<T>(bytes);
@@ -54,7 +54,7 @@ TEST(Codec, RefusesEveryTruncationAndEveryAddition) {
   for_each_sample([]<class T>(const T& message, const std::string& hex) {
     const Bytes bytes = body_of(message);
     for (std::size_t size = 0; size < bytes.size(); ++size) {
-      // A copy of its own, so that a sanitizer sees every byte read behind the end.
+      // A copy of its own, so that a sanitizer sees every byte read after the end.
       const Bytes part(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
       EXPECT_FALSE(decode<T>(part)) << size << " bytes of " << hex;
     }
@@ -87,7 +87,7 @@ TEST(Codec, TakesNoRandomBytesForSomethingElse) {
       for (auto& byte : bytes)  // small numbers make lengths that fit
         byte = static_cast<std::uint8_t>(round % 2 ? random() : random() % 3);
       expect_refused_or_exact<T>(bytes);
-      // The same behind a valid beginning.
+      // Random bytes after a valid beginning.
       const std::size_t keep = valid.empty() ? 0 : random() % valid.size();
       std::copy_n(valid.begin(), std::min(keep, bytes.size()), bytes.begin());
       expect_refused_or_exact<T>(bytes);
@@ -102,7 +102,7 @@ TEST(Codec, ReadsTruthValuesOnlyAsZeroAndOne) {
   }
 }
 
-// A length that promises more than there is must not make the reader set memory aside.
+// A length that exceeds the remaining bytes must not make the reader allocate memory.
 TEST(Codec, ReservesNothingForALyingLength) {
   for (const std::uint32_t length : {0xffffffffu, 0x80000000u, 1000000u, 97u, 96u}) {
     Writer writer;

@@ -1,5 +1,5 @@
-// The check of a shuffle's hops in a model of the three roles: honest runs pass, every lie is
-// caught, and whether one is caught does not depend on the permutation.
+// The check of a shuffle's hops in a model of the three roles. Honest runs pass, every lie is
+// caught, and whether a lie is caught does not depend on the permutation.
 #include "oramcore/protocol/hop_check.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kWidth = 37;  // not whole words
+constexpr std::size_t kWidth = 37;  // not a whole number of words
 
 using Rows = std::vector<Bytes>;
 
@@ -36,7 +36,7 @@ std::uint8_t weight(std::uint8_t of, std::uint8_t beside) {
 }
 
 enum Hop { first_to_second, second_to_third, third_to_first, first_to_third };
-using Lies = std::map<std::pair<Hop, std::size_t>, Bytes>;  // what is added to a row of a hop
+using Lies = std::map<std::pair<Hop, std::size_t>, Bytes>;  // values added to rows of a hop
 
 const Bytes kError = [] {
   Bytes row(kWidth);
@@ -49,11 +49,11 @@ struct Outcome {
   HopMasks masks;
   HopReports reports;
   gf128::Element error[3];                     // the digest of kError under each key
-  Rows content, shares_1, shares_2, shares_3;  // new ones, of kept places
+  Rows content, shares_1, shares_2, shares_3;  // the new ones, of the kept places
   HopVerdict verdict() const { return judge_hops(plan, masks, reports); }
 };
 
-/// One shuffle in which the parties with points `x` play roles 1 to 3.
+/// Runs one shuffle in which the parties with points `x` play roles 1 to 3.
 class Model {
  public:
   Model(std::uint64_t seed, std::size_t rows, std::size_t kept, Bytes points = {1, 2, 3})
@@ -221,9 +221,9 @@ TEST(HopCheck, AFalseDigestInAnyListIsCaught) {
   falsify(&HopReports::third);
 }
 
-// Server 1 adds something to a row before the secret pi_2, guesses where pi_2 puts it, and takes it
-// back in what it sends behind pi_2 and in its own new share. A check of the results alone passes
-// exactly if the guess was right, and tells it so.
+// Server 1 adds something to a row before the secret pi_2, guesses where pi_2 puts the row, and
+// takes it back in the message that it sends after pi_2 and in its own new share. A check of the
+// results alone would pass exactly if the guess was right, and so tell the server.
 TEST(HopCheck, AGuessOfWhereARowGoesIsCaughtRightOrWrong) {
   constexpr std::size_t kRows = 6;
   const Bytes lie = one_bit(3);
@@ -257,10 +257,10 @@ TEST(HopCheck, TheVerdictOnALieDependsOnNothingElse) {
   }
 }
 
-/// Something that a role can falsify: a row of a message, or a digest of a list.
+/// Something that a role can falsify: a row of a message, or a digest in a list.
 struct Falsehood {
   std::optional<Hop> hop;
-  unsigned list = 0, key = 1;  // key: of the list, from 1
+  unsigned list = 0, key = 1;  // key: the list's key, from 1
   std::size_t at = 0;
 };
 
@@ -314,8 +314,8 @@ std::vector<Permutation> all_permutations(std::uint32_t rows) {
   return all;
 }
 
-/// Whatever one role falsifies, in one place or in two at a time: it is caught under all of these
-/// plans. (A digest may be falsified as if its row had another error, also one that a message has.)
+/// Whatever one role falsifies, in one place or in two: it is caught under all these plans. (A
+/// digest may be falsified as if its row had another error, even one that a message has.)
 void expect_no_selective_failure(const std::vector<HopPlan>& plans, std::size_t kept) {
   for (unsigned role = 1; role <= 3; ++role) {
     const auto all = falsehoods_of(role, plans.front().pi_1.size(), kept);

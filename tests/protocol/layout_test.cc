@@ -17,7 +17,7 @@ TEST(Layout, ATreeVersionHasTwoGroupsOfWriteNumbers) {
   EXPECT_EQ(first_write_number(7, 20), 140u);
   EXPECT_EQ(end_write_number(7, 20), 180u);
   EXPECT_EQ(end_write_number(6, 20), first_write_number(8, 20))
-      << "a view's second group is the next one's first";
+      << "the second group of a tree version is the first of the next";
   EXPECT_EQ(root_slot(139, 20), 19);
   EXPECT_EQ(root_slot(140, 20), 20);
   EXPECT_EQ(root_slot(160, 20), 0);
@@ -25,10 +25,10 @@ TEST(Layout, ATreeVersionHasTwoGroupsOfWriteNumbers) {
   EXPECT_LT(root_slot(late + 5, 20), 40);
 }
 
-// By hand: A = 3, Z = 2, two stash buckets.
+// Computed by hand: A = 3, Z = 2, two stash buckets.
 TEST(Layout, SlotsComeInTheOrderOfWriteNumbersThenStashThenLevels) {
   const VolumeParams volume = params(2, 3, 4);
-  const PathSlots slots(volume, 1, 7, 2);  // turns 3 to 6, in slots 3, 4, 5 and 0
+  const PathSlots slots(volume, 1, 7, 2);  // write numbers 3 to 6, in slots 3, 4, 5 and 0
   EXPECT_EQ(slots.writes(), 4u);
   EXPECT_EQ(slots.count(), 4u + 4 + 2 * 2);
   EXPECT_EQ(slots.height(), 2u);

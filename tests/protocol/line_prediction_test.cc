@@ -1,4 +1,4 @@
-// Predictions for lines, against numbers worked out by hand.
+// Predictions for lines, compared with numbers computed by hand.
 #include "oramcore/protocol/line_prediction.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace s3oram {
 namespace {
 
-// Blocks of 100 KB that take 110 KB on the line, on three servers.
+// Blocks of 100 KB that take 110 KB on the line, with three servers.
 constexpr AccessTraffic kTraffic{.block = 100'000,
                                  .up = 110'000,
                                  .down = 110'000,
@@ -18,7 +18,7 @@ constexpr AccessTraffic kTraffic{.block = 100'000,
 TEST(LinePredictionTest, TheSlowestLineIsFull) {
   EXPECT_DOUBLE_EQ(seconds_between_accesses(kTraffic, {.up = 1e6, .down = 4e6}), 0.11);
   EXPECT_DOUBLE_EQ(seconds_between_accesses(kTraffic, {.up = 4e6, .down = 1e6}), 0.11);
-  // Each server sends a third of what all send.
+  // Each server sends a third of the traffic.
   EXPECT_DOUBLE_EQ(seconds_between_accesses(kTraffic, {.up = 1e9, .down = 1e9, .between = 1e7}),
                    0.11);
   EXPECT_EQ(seconds_between_accesses(kTraffic, {}), 0);
@@ -38,7 +38,7 @@ TEST(LinePredictionTest, APhotoDoesNotWaitForEvictions) {
   EXPECT_NEAR(prediction.between_per_byte, 33, 1e-9);
 }
 
-// The root has room for 15 accesses more, in the mean; then it waits for two evictions of 10.
+// On average the root has room for 15 more accesses; then the photo waits for two evictions of 10.
 TEST(LinePredictionTest, APhotoWaitsForTheEvictionsThatItFillsTheRootWith) {
   AccessTraffic traffic = kTraffic;  // 30 accesses of 1.1 ms
   traffic.evict_every = 10;
@@ -48,7 +48,8 @@ TEST(LinePredictionTest, APhotoWaitsForTheEvictionsThatItFillsTheRootWith) {
   EXPECT_NEAR(predict(traffic, lines).photo_seconds, 30 * 0.0011, 1e-9);
   const Lines slow{.up = 1e5, .down = 1e5, .between = 1e7};
   traffic.evict_every = 10;
-  EXPECT_NEAR(predict(traffic, slow).photo_seconds, 30 * 1.1, 1e-9) << "meanwhile they are made";
+  EXPECT_NEAR(predict(traffic, slow).photo_seconds, 30 * 1.1, 1e-9)
+      << "the evictions end meanwhile";
 }
 
 TEST(LinePredictionTest, OverAFastLineTheMachinesDecide) {
@@ -93,7 +94,7 @@ TEST(MeasuredLinesTest, AFastLineIsTooFastToMatter) {
   EXPECT_DOUBLE_EQ(lines.up, 600'000);
   EXPECT_DOUBLE_EQ(lines.down, 3'500'000);
   EXPECT_GT(lines.between, 1e9);
-  EXPECT_EQ(lines_of({}).up, 0) << "not known";
+  EXPECT_EQ(lines_of({}).up, 0) << "the line is not known";
 }
 
 TEST(MeasuredLinesTest, WordsSayWhatWasMeasured) {
@@ -115,10 +116,10 @@ TEST(MeasuredLinesTest, WordsSayHowToGiveWhatWasNot) {
   none.why = "server 1 is of an older version";
   EXPECT_EQ(to_text(none),
             "Line: not measured; between servers: not measured.\n"
-            "What was not measured counts as fast (server 1 is of an older version): --line "
-            "UP/DOWN and --between RATE of s3oramfs init gives the speed.\n");
+            "Lines that were not measured count as fast (server 1 is of an older version): give "
+            "their speed with --line UP/DOWN and --between RATE of s3oramfs init.\n");
   EXPECT_NE(to_text(measured(0, 5, 240)).find("--line UP/DOWN of"), std::string::npos);
-  EXPECT_NE(to_text(measured(5, 5, 0)).find(": --between RATE of"), std::string::npos);
+  EXPECT_NE(to_text(measured(5, 5, 0)).find(" with --between RATE of"), std::string::npos);
 }
 
 }  // namespace

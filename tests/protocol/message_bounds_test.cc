@@ -1,4 +1,4 @@
-// No message of the protocol is larger than what its volume is said to need.
+// No message of the protocol is larger than the bound that is computed for its volume.
 #include "oramcore/protocol/message_bounds.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST(MessageBounds, HoldEveryMessage) {
     CheckedShuffleOrders orders;
     orders.second.resize(path);
     orders.first = orders.third = orders.mask_first = orders.check_1 = orders.check_2 = Seed{};
-    ThirdReport report;  // the largest
+    ThirdReport report;  // the largest of the three
     std::size_t digests_of_role = 0;
     report.visit(path, path, [&](HopList&, std::size_t size) { digests_of_role += size; });
     const Bytes lists(digests_of_role * sizeof(gf128::Element));
@@ -89,7 +89,7 @@ TEST(MessageBounds, HoldWhatBeginsAVolume) {
   reenrol.buckets.assign(LayoutRequest::kMost, {1, 1, 1, 1});
   EXPECT_LE(encode(reenrol).size(), kLargestWithoutVolume);
   EXPECT_GT(encode(reenrol).size(),
-            kLargestWithoutVolume / 2);  // else it could be fewer, larger ones
+            kLargestWithoutVolume / 2);  // otherwise there could be fewer, larger messages
   OpenRequest open;
   open.known.resize(1000);
   open.root.resize(2 * kMostEvictEvery);

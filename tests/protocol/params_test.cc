@@ -123,7 +123,7 @@ TEST(VolumeParams, ImpossibleOnesAreRefusedByName) {
   }
 }
 
-// Shamir shares of degree t, or replicas: of those any one gives the slot.
+// Shamir shares of degree t, or replicas, any one of which gives the slot.
 TEST(VolumeParams, HowManyServersAreEnough) {
   EXPECT_EQ(matrix().enough(), 3u);
   EXPECT_EQ(matrix().workers(), 5u);

@@ -13,7 +13,7 @@ Prg stream(std::uint8_t tag) {
   return Prg(seed, as_bytes("permutation test"));
 }
 
-/// Pearson's chi-square against `cells` equally likely ones.
+/// Pearson's chi-square for `cells` equally likely outcomes.
 template <class Counts>
 double chi_square(const Counts& counts, std::size_t cells, double total) {
   const double wanted = total / static_cast<double>(cells);
@@ -61,11 +61,11 @@ TEST(Permutation, EverySlotGoesEverywhereAlike) {
     const Permutation to = random_permutation(kSize, random);
     for (std::size_t from = 0; from < kSize; ++from) ++counts[{from, to[from]}];
   }
-  // 49 * 49 degrees of freedom: mean 2401, deviation 69.
+  // 49 * 49 degrees of freedom: mean 2401, standard deviation 69.
   EXPECT_LT(chi_square(counts, kSize * kSize, kSize * kDraws), 2401 + 5 * 69.3);
 }
 
-// Servers and client draw the same from a seed, whatever version they are.
+// Servers and client draw the same from a seed, whatever their versions.
 TEST(Permutation, IsPinnedForASeed) {
   Prg random = stream(4);
   EXPECT_EQ(random_permutation(10, random), (Permutation{1, 9, 7, 6, 4, 5, 3, 0, 8, 2}));

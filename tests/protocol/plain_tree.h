@@ -1,5 +1,5 @@
-// A tree of plain block numbers that carries plans out literally, as the servers do: matrices move
-// slots, siblings become copies, dead copies stay lying about.
+// A tree of plain block numbers that carries out plans literally, as the servers do: matrices move
+// slots, siblings become copies, and dead copies stay where they are.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class PlainTree {
     std::uint64_t version;
   };
 
-  /// The next root write. kNothing writes an empty slot.
+  /// Makes the next root write. kNothing writes an empty slot.
   void write(std::uint64_t block, Leaf leaf) {
     const std::uint16_t slot = root_slot(written_, params_.evict_every);
     root_[slot] = block;
@@ -58,7 +58,7 @@ class PlainTree {
     return path;
   }
 
-  /// Carries out the eviction of the present view, which must not overflow.
+  /// Carries out the eviction of the current tree version, which must not overflow.
   void carry_out(const EvictionPlan& plan) {
     if (const auto* to = std::get_if<Permutation>(&plan.movement))
       permute(*to);
@@ -73,11 +73,11 @@ class PlainTree {
     ++tree_version_;
   }
 
-  /// Every block lies where it is said to, on the way to its leaf.
+  /// Checks that every block lies where its position says, on the path to its leaf.
   void check() const {
     for (const auto& [block, at] : positions_) ASSERT_EQ(slots_at(at)[at.slot], block);
   }
-  /// How many blocks the bucket at `level` of the path to `leaf` holds.
+  /// Returns how many blocks the bucket at `level` of the path to `leaf` holds.
   std::size_t load(Leaf leaf, unsigned level) const {
     std::size_t count = 0;
     for (const auto& [block, at] : positions_)
@@ -92,7 +92,7 @@ class PlainTree {
     return at.level == 0 ? root_ : buckets_[bucket_on_path(at.leaf, at.level)];
   }
 
-  /// Slots that nobody reads again keep what they held.
+  /// Moves slots. A slot that nobody reads again keeps its content.
   void permute(const Permutation& to) {
     const PathSlots slots = evicted();
     std::vector<std::uint64_t*> place(slots.count());

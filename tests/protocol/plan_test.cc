@@ -31,7 +31,7 @@ TEST_P(Plans, LoseNoBlockAndEmptyThePath) {
   PlainTree tree(matrix(shape.bucket_size, shape.evict_every), shape.height);
   const std::uint64_t blocks = capacity(shape.height, shape.evict_every);
   for (std::uint64_t eviction = 0; eviction < 200; ++eviction) {
-    // Now and then accesses are ahead of the eviction.
+    // In some rounds accesses are ahead of the eviction.
     const WriteNumber ahead = random() % 4 == 0 ? random() % (shape.evict_every + 1) : 0;
     while (tree.written() < first_write_number(eviction + 1, shape.evict_every) + ahead)
       tree.write(random() % blocks, leaf_from(random));
@@ -52,8 +52,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Plans,
                                           testing::Range(1, 6)));
 
 TEST(Plans, NeverOverfillABucketButNameWhoDoesNotFit) {
-  // Z so small that plans often do not fit: what is named as overflow is taken away (as the client
-  // does by taking blocks into its stash), and then the new plan fits or names further blocks.
+  // Z is so small that plans often do not fit. The blocks named as overflow are taken away (the
+  // client takes them into its stash); then the new plan fits or names further blocks.
   std::mt19937_64 random(7);
   constexpr std::uint16_t kZ = 6, kEvery = 4;
   constexpr unsigned kHeight = 4;

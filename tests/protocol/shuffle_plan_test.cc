@@ -1,5 +1,5 @@
 // Plans of the shuffle evictor: a permutation of the whole path that puts every block as deep as
-// room allows.
+// there is room.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -28,7 +28,7 @@ struct Shape {
 
 class ShufflePlans : public testing::TestWithParam<std::tuple<Shape, int>> {
  protected:
-  /// What the plan says of itself.
+  /// What the plan says about itself.
   void check(const PlainTree& tree, const EvictionPath& path, const EvictionPlan& plan) {
     const unsigned height = std::get<0>(GetParam()).height;
     const auto& to = std::get<Permutation>(plan.movement);
@@ -51,7 +51,7 @@ class ShufflePlans : public testing::TestWithParam<std::tuple<Shape, int>> {
         ASSERT_EQ(to[slots.index(level, resident.slot)],
                   slots.index(placement.level, placement.slot));
         ASSERT_GE(slots.index(placement.level, placement.slot), slots.writes())
-            << "the places of evicted writes are let go";
+            << "the places of evicted writes are dropped";
         const unsigned goal = deepest(resident.leaf, path.eviction, height);
         ASSERT_LE(placement.level, goal);
         for (unsigned deeper = placement.level + 1u; deeper <= goal; ++deeper)
@@ -78,7 +78,7 @@ TEST_P(ShufflePlans, PutEveryBlockAsDeepAsRoomAllows) {
     const EvictionPlan plan = plan_eviction(params, path);
     ASSERT_TRUE(plan.overflow.empty());
     ASSERT_NO_FATAL_FAILURE(check(tree, path, plan));
-    // Some are rewritten before the plan is decided: they keep their newer places.
+    // Some blocks are rewritten before the plan is decided, and keep their newer places.
     while (tree.written() < end_write_number(eviction, shape.evict_every) && random() % 4 == 0)
       tree.write(random() % blocks, leaf_from(random));
     tree.carry_out(plan);
@@ -104,7 +104,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ShufflePlans,
                                           testing::Range(1, 5)));
 
 TEST(ShufflePlan, LeavesBehindWhatFindsNoRoomBelow) {
-  // Every leaf turns off the path at the root: all stay in the root's stash part.
+  // The blocks' paths share only the root with the evicted path, so all blocks stay in the root's
+  // stash part.
   constexpr std::uint16_t kZ = 2, kEvery = 4, kStash = 4;
   const VolumeParams params = shuffle_volume(kZ, kEvery, kStash);
   PlainTree tree(params, 3);
@@ -118,7 +119,8 @@ TEST(ShufflePlan, LeavesBehindWhatFindsNoRoomBelow) {
   }
   tree.carry_out(plan);
   tree.check();
-  // The next path is theirs, three buckets of two; and four more turn off it.
+  // The next path is theirs, with three buckets of two slots; and four more blocks leave it at the
+  // root.
   for (std::uint64_t block = 4; block < 4 + kEvery; ++block) tree.write(block, 0);
   plan = plan_shuffle_eviction(params, tree.path());
   EXPECT_TRUE(plan.overflow.empty());
@@ -161,7 +163,7 @@ TEST(ShufflePlan, StashPartsThatAreTooSmallLoseNothing) {
     overflows += plan.overflow.size();
     for (const auto block : plan.overflow) tree.remove(block);
     plan = plan_shuffle_eviction(params, tree.path());
-    ASSERT_TRUE(plan.overflow.empty()) << "one plan names all who do not fit";
+    ASSERT_TRUE(plan.overflow.empty()) << "one plan names all blocks that do not fit";
     tree.carry_out(plan);
     ASSERT_NO_FATAL_FAILURE(tree.check());
     while (tree.positions().size() > capacity(kHeight, kEvery))

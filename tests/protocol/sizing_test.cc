@@ -46,7 +46,7 @@ TEST(Choose, TakesThePairThatCostsLeast) {
   }
 }
 
-// On a slow line between the servers it matters more to send little than to read little.
+// On a slow line between the servers, sending little matters more than reading little.
 TEST(Choose, TheLinesDecideIfTheyAreSlow) {
   Wishes wishes{.kind = SchemeKind::mirror, .scheme = {1, 2}};
   const auto between = [](const VolumeParams& params) {
@@ -91,7 +91,7 @@ TEST(Choose, AMirrorHasItsOwnEvictorAndSaysWhatItIs) {
   EXPECT_EQ(chosen(six).evictor, Evictor::selection);
 }
 
-// The figures of docs/protocol-mirror.md: 40 GB of 128 KiB blocks.
+// The figures of docs/protocol-mirror.md, for 40 GB of 128 KiB blocks.
 TEST(Costs, OfAMirrorAreThoseOfItsPaths) {
   VolumeParams params = chosen({.kind = SchemeKind::mirror,
                                 .scheme = {1, 2},
@@ -151,11 +151,11 @@ TEST(Choose, ItSaysWhatWasAskedAndWhatWasCompared) {
   expect_words(asked, "Buckets of 16 slots, an eviction every 20 accesses: as asked");
 }
 
-// Measured by `du` on local vaults with so much data in one file: docs/parameters.md. init says
+// Measured by `du` on local vaults with this much data in one file (docs/parameters.md). init says
 // what this predicts, which must not be less, nor much more.
 TEST(Stores, TakeWhatIsPredicted) {
   struct Measured {
-    std::uint64_t mebibytes, bytes;  // of data; of all three stores
+    std::uint64_t mebibytes, bytes;  // MiB of data; bytes of all three stores together
   };
   const VolumeParams params = chosen({.scheme = {1, 3}, .local = true});
   ASSERT_EQ(params.bucket_size, 16);

@@ -1,4 +1,4 @@
-// How large a store is.
+// The size of a store.
 #include "oramcore/protocol/store_size.h"
 
 #include <gtest/gtest.h>

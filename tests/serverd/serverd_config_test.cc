@@ -24,7 +24,7 @@ class Store : public ::testing::Test {
  protected:
   Store() { store_ = folder_ / "store"; }
 
-  /// The store with a key; returns the public one.
+  /// Makes the store with a key. Returns the public key.
   std::string make_key() {
     std::ostringstream out;
     const auto status = keygen(store_, out);
@@ -77,7 +77,7 @@ TEST_F(Store, KeygenNeverOverwrites) {
   expect_error(keygen(store_, out), Errc::exists, "server.key");
   EXPECT_EQ(out.str(), "");
   EXPECT_EQ(text("server.key"), before);
-  // Nor does it leave anything else behind.
+  // It leaves nothing else behind either.
   EXPECT_EQ(std::distance(fs::directory_iterator(store_), fs::directory_iterator()), 1);
 }
 
@@ -245,7 +245,7 @@ TEST_F(Store, AServerFindsItselfAndItsPeersInTheList) {
   Options given = options();
   given.index.reset();
   given.listen = "*:2";
-  given.peers = {"3=elsewhere:33," + third};  // goes before the list
+  given.peers = {"3=elsewhere:33," + third};  // comes before the list
   const auto config = network_config(given);
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->self, 2);
@@ -259,7 +259,7 @@ TEST_F(Store, AServerFindsItselfAndItsPeersInTheList) {
 
   given.index = 2;
   EXPECT_TRUE(network_config(given));
-  given.index = 1;  // is another server's
+  given.index = 1;  // belongs to another server
   expect_error(drop_value(network_config(given)), Errc::usage, "--index 1");
 }
 
@@ -343,7 +343,7 @@ TEST_F(Store, OptionsComeFromAFileToo) {
   EXPECT_EQ(given.index, 2u);
   EXPECT_EQ(given.listen, "[::1]:5760");
   EXPECT_EQ(given.peers, (std::vector<std::string>{"1=a:1", "3=c:3"}));
-  EXPECT_EQ(given.threads, 5u);  // the command line goes first
+  EXPECT_EQ(given.threads, 5u);  // the command line comes first
   EXPECT_EQ(given.cache, 64u << 20);
   EXPECT_EQ(given.log_level, "debug");
 
@@ -381,14 +381,14 @@ TEST_F(Store, AWrongLineOfTheFileIsNamedAndWhatWasMeant) {
   } cases[] = {
       {"lisen = \"*:1\"", "no such setting \"lisen\": did you mean \"listen\"?"},
       {"strore = \"x\"", "no such setting \"strore\": did you mean \"store\"?"},
-      {"colour = 3", "no such setting \"colour\": s3oramfs-serverd --help lists them"},
+      {"colour = 3", "no such setting \"colour\": s3oramfs-serverd --help lists the settings"},
       {"config = \"other\"", "no such setting \"config\""},
       {"keygen = true", "no such setting \"keygen\""},
       {"listen \"*:1\"", "write listen = VALUE"},
       {"listen", "write listen = VALUE"},
       {"listen =", "write listen = VALUE"},
       {"listen = \"*:1", "a \" is missing"},
-      {"listen = \"*:1\" x", "behind the text \"*:1\" stands x"},
+      {"listen = \"*:1\" x", "after the text \"*:1\" comes x"},
       {"store = \"/a#b\"", "no # in the text \"/a#b\""},
       {"peer = [\"2=a:1\",", "a ] is missing"},
       {"\x7f"

@@ -1,4 +1,4 @@
-// The program s3oramfs-serverd itself, run as users and mounts run it.
+// The program s3oramfs-serverd, run as users and mounts run it.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -48,14 +48,14 @@ class Program : public ::testing::Test {
     EXPECT_TRUE(WIFEXITED(status));
     return {WEXITSTATUS(status), read("out"), read("err")};
   }
-  /// The public key of a new store.
+  /// Returns the public key of a new store.
   static std::string keygen(const std::string& store) {
     const auto made = run("keygen --store " + store);
     EXPECT_EQ(made.code, 0) << made.err;
     EXPECT_EQ(made.out.size(), 44u);
     return made.out.substr(0, 43);
   }
-  /// Whether a client with these keys gets to this state with the server.
+  /// Returns whether a client with these keys reaches this state with the server.
   static bool reaches(const KeyPair& keys, const PeerAddress& server, PeerState state) {
     asio::io_context io;
     ZmqConfig config;
@@ -124,14 +124,14 @@ TEST_F(Program, WaitsForTheServerBefore) {
   ASSERT_EQ(::flock(before->get(), LOCK_EX | LOCK_NB), 0);
   std::thread leaves([&] {
     const auto limit = std::chrono::steady_clock::now() + 10s;
-    while (read("log").find("waits until the server before leaves") == std::string::npos &&
+    while (read("log").find("waiting for the previous server to leave") == std::string::npos &&
            std::chrono::steady_clock::now() < limit)
       std::this_thread::sleep_for(1ms);
     before.reset();
   });
   RunningServer server("--config serverd.toml 2>log");
   leaves.join();
-  EXPECT_NE(read("log").find("waits until the server before leaves"), std::string::npos);
+  EXPECT_NE(read("log").find("waiting for the previous server to leave"), std::string::npos);
   EXPECT_EQ(server.stop(), 0) << read("log");
 }
 
@@ -208,7 +208,7 @@ TEST_F(Program, TheLocalServersOfAKilledMountEnd) {
   int status = 0;
   ASSERT_EQ(::waitpid(mount, &status, 0), mount);
   ASSERT_TRUE(WIFSIGNALED(status));
-  // They let go of their stores, so that the next mount's can have them.
+  // They give up their stores, so that the servers of the next mount can have them.
   const auto deadline = std::chrono::steady_clock::now() + 20s;
   for (;;) {
     auto servers = LocalServers::start(SERVERD, "vault", 3);

@@ -1,4 +1,4 @@
-// A server under attack by strangers, who have no key that it admits: over real sockets, they make
+// A server under attack by strangers, who have no key that it admits, over real sockets. They make
 // it hold little memory, and its client is served all the time.
 #include <gtest/gtest.h>
 #include <sodium.h>
@@ -32,7 +32,7 @@ using Tcp = asio::ip::tcp;
 using test::RunningServer;
 
 constexpr std::size_t kMostMemory = 200 << 20;
-constexpr auto kMostWait = 10s;  // of the client, for an answer
+constexpr auto kMostWait = 10s;  // how long the client waits for an answer
 constexpr int kCrowd = 10'000;
 
 std::string first_line(const std::string& command) {
@@ -56,7 +56,7 @@ const std::string& greeting() {
   return text;
 }
 
-/// As a client makes it that knows the server's public key, which is no secret of strangers.
+/// A HELLO from a client that knows the server's public key, which is not secret.
 std::string hello(const PublicKey& server) {
   const KeyPair own = generate_key_pair();
   std::string bucket_version("\x04\xc8\x05HELLO\x01\x00", 10);
@@ -104,7 +104,7 @@ class Siege : public ::testing::Test {
                 static_cast<std::uint16_t>(std::stoul(endpoint_.substr(before.size())))};
   }
 
-  /// Runs `attack` while the client asks the server again and again, on its one connection and on
+  /// Runs `attack` while the client sends requests again and again, on its one connection and on
   /// new ones.
   void withstand(const std::function<void()>& attack) {
     std::atomic<bool> over = false;
@@ -124,7 +124,7 @@ class Siege : public ::testing::Test {
     attacker.join();
     weigh();
     EXPECT_LT(most_memory_, kMostMemory);
-    EXPECT_GT(most_memory_, 1u << 20);  // it is this server's, and it lives
+    EXPECT_GT(most_memory_, 1u << 20);  // the memory is this server's, and it is alive
     RecordProperty("most_memory_mib", static_cast<int>(most_memory_ >> 20));
     EXPECT_TRUE(Client(*this).is_answered());
   }
@@ -137,7 +137,7 @@ class Siege : public ::testing::Test {
     EXPECT_FALSE(error) << error.message();
     return socket;
   }
-  /// False: the server has closed it.
+  /// Returns false if the server has closed the connection.
   static bool send(Tcp::socket& socket, const std::string& bytes) {
     error_code error;
     asio::write(socket, asio::buffer(bytes), error);
@@ -146,7 +146,7 @@ class Siege : public ::testing::Test {
   static void send_until_closed(Tcp::socket& socket, const std::string& bytes, std::size_t most) {
     for (std::size_t sent = 0; sent < most && send(socket, bytes);) sent += bytes.size();
   }
-  /// Reads `count` bytes; false: they do not come.
+  /// Reads `count` bytes. Returns false if they do not come.
   static bool receive(Tcp::socket& socket, std::size_t count) {
     std::string bytes(count, '\0');
     error_code error;
@@ -220,7 +220,7 @@ TEST_F(Siege, OfLongCommandsInTheHandshake) {
       threads.emplace_back([&] {
         Tcp::socket socket = connect();
         send(socket, greeting() + hello(key_));
-        // The greeting and a WELCOME: it takes us for somebody.
+        // The server sends its greeting and a WELCOME, as it would to a client.
         EXPECT_TRUE(receive(socket, zmtp::kGreeting + 2 + 168));
         send(socket, long_command(200 << 20));
         send_until_closed(socket, std::string(1 << 20, 'A'), 200 << 20);
@@ -254,7 +254,7 @@ TEST_F(Siege, OfATrickle) {
     std::list<Tcp::socket> held;
     for (int i = 0; i < 60; ++i) held.push_back(connect());
     const std::string text = greeting() + hello(key_) + long_command(1000) + std::string(1000, 'C');
-    // A handshake is over after 3 s, however busily it goes on.
+    // A handshake ends after 3 s, however busily it goes on.
     const auto begun = std::chrono::steady_clock::now();
     std::size_t at = 0;
     for (; !held.empty(); ++at) {

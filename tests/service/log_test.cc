@@ -12,7 +12,7 @@
 namespace s3oram {
 namespace {
 
-/// Standard error is a file for as long as this lives.
+/// While this object lives, standard error is a file.
 class StderrFile {
  public:
   StderrFile() : file_(std::tmpfile()), before_(::dup(STDERR_FILENO)) {
@@ -24,7 +24,7 @@ class StderrFile {
     ::close(before_);
     std::fclose(file_);
   }
-  /// As systemd says that it is the journal, with `more` added to its number.
+  /// Marks it as the journal, as systemd does, with `more` added to its number.
   void be_journal(ino_t more = 0) const {
     struct stat file {};
     EXPECT_EQ(::fstat(STDERR_FILENO, &file), 0);
@@ -59,10 +59,10 @@ TEST(Log, HasPrioritiesForTheJournal) {
 
 TEST(Log, HasTimeStampsForPeople) {
   const StderrFile file;
-  file.be_journal(1);  // another file than standard error
+  file.be_journal(1);  // a file other than standard error
   EXPECT_FALSE(stderr_is_journal());
   log_to_stderr("test");
-  log_to_stderr("test");  // a second time is as good as once
+  log_to_stderr("test");  // calling it again changes nothing
   spdlog::warn("something");
   spdlog::default_logger()->flush();
   const std::string text = file.text();

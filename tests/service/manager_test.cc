@@ -1,4 +1,4 @@
-// What a service manager hears, on a socket like systemd's.
+// The messages that a service manager gets, on a socket like systemd's.
 #include "oramcore/service/manager.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-/// The manager's end; while it lives, this process is its service.
+/// The manager's end. While it lives, this process is its service.
 class Listener : public ::testing::Test {
  protected:
   Listener() {
@@ -38,7 +38,7 @@ class Listener : public ::testing::Test {
     ::close(fd_);
   }
 
-  /// What was said within `patience`; empty if nothing was.
+  /// Returns what was said within `patience`; empty if nothing was said.
   std::string heard(std::chrono::milliseconds patience = 10s) const {
     pollfd wanted{fd_, POLLIN, 0};
     if (::poll(&wanted, 1, static_cast<int>(patience.count())) != 1) return {};

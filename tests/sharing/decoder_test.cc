@@ -1,4 +1,4 @@
-// The decoder against brute force: a word is decoded as the nearest one is found by trying all.
+// Compares the decoder with brute force, which finds the nearest word by trying all.
 #include "oramcore/sharing/decoder.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ std::vector<ByteSpan> spans(const std::vector<Bytes>& shares) {
   return {shares.begin(), shares.end()};
 }
 
-/// The values at `points` of a random polynomial of degree below `enough`.
+/// Returns the values at `points` of a random polynomial of degree below `enough`.
 Bytes random_word(std::size_t enough, ByteSpan points, Random& random) {
   const Bytes first = random_bytes(enough, random);
   std::vector<ByteSpan> values;
@@ -27,7 +27,7 @@ Bytes random_word(std::size_t enough, ByteSpan points, Random& random) {
   return word;
 }
 
-/// Interpolates each choice of `enough` values, and takes the polynomial that most values lie on.
+/// Interpolates each choice of `enough` values, and takes the polynomial on which most values lie.
 std::optional<Indices> by_brute_force(std::size_t enough, ByteSpan points, ByteSpan word) {
   std::optional<Indices> best;
   for (const Bytes& chosen : choices(points.size(), enough)) {
@@ -40,13 +40,13 @@ std::optional<Indices> by_brute_force(std::size_t enough, ByteSpan points, ByteS
     Indices wrong;
     for (std::size_t i = 0; i < word.size(); ++i)
       if (recover_at(points[i], at, values).front() != word[i]) wrong.push_back(i);
-    if (2 * wrong.size() + enough <= word.size()) best = wrong;  // there is one such at most
+    if (2 * wrong.size() + enough <= word.size()) best = wrong;  // at most one is like that
   }
   return best;
 }
 
-// Every number of servers up to seven, every degree, every set of wrong values, also of more than
-// can be corrected.
+// Every number of servers up to seven, every degree, and every set of wrong values, including sets
+// too large to correct.
 TEST(Decoder, FindsWhatBruteForceFindsForEverySetOfErrors) {
   Prg random(Seed{}, as_bytes("decoder"));
   unsigned corrected = 0, refused = 0, other = 0;
@@ -116,7 +116,8 @@ TEST_P(WrongShares, AreFoundWhereverTheyAreWrong) {
   }
 }
 
-// Together they could make it name another one: it says so in its contract, and callers count.
+// Together the wrong shares could make it name another server. Its contract says so, and callers
+// allow for that.
 TEST_P(WrongShares, AreNoneOrOthersIfTooManyAreWrong) {
   const std::size_t most = (scheme_.servers - enough_) / 2;
   auto shares = create_shares(scheme_, random_bytes(100, random_), random_);

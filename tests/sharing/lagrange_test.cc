@@ -11,7 +11,8 @@
 namespace s3oram {
 namespace {
 
-/// The first row of the inverse of the Vandermonde matrix V[i][j] = x_i^j, by its definition.
+/// Returns the first row of the inverse of the Vandermonde matrix V[i][j] = x_i^j, by its
+/// definition.
 Bytes first_row_of_inverse(ByteSpan points) {
   const oracle::Field field;
   const long n = static_cast<long>(points.size());
@@ -36,7 +37,7 @@ TEST(Lagrange, IsTheFirstRowOfTheInverseVandermondeMatrix) {
 
 TEST(Lagrange, OfOnePointIsOne) { EXPECT_EQ(lagrange_at_zero(Bytes{9}), Bytes{1}); }
 
-// NTL's modulus is a thread's own.
+// NTL's modulus belongs to a thread.
 TEST(Lagrange, WorksOnEveryThreadAndLeavesTheCallersModulusAlone) {
   const Bytes points = points_from(1, 5);
   const Bytes expected = lagrange_at_zero(points);

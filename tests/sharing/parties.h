@@ -1,14 +1,14 @@
-// What the sharing tests have in common: the schemes they try, and the servers' points.
+// Common to the sharing tests: the schemes that they try, and the servers' points.
 #pragma once
 
 #include "oramcore/sharing/shamir.h"
 
 namespace s3oram {
 
-/// (t, l): the least, more servers than needed, and privacy against more.
+/// (t, l): the smallest scheme, more servers than needed, and larger privacy thresholds.
 inline constexpr Scheme kSchemes[] = {{1, 3}, {1, 4}, {2, 5}, {2, 7}, {3, 7}};
 
-/// The points of servers first, first + 1, ...
+/// Returns the points of servers first, first + 1, ...
 inline Bytes points_from(std::size_t first, std::size_t count) {
   Bytes points;
   for (std::size_t i = 0; i < count; ++i) points.push_back(static_cast<std::uint8_t>(first + i));
@@ -28,7 +28,7 @@ inline Bytes random_bytes(std::size_t size, Random& random) {
   return bytes;
 }
 
-/// Every choice of `count` points out of 1..servers.
+/// Returns every choice of `count` points out of 1..servers.
 inline std::vector<Bytes> choices(std::size_t servers, std::size_t count) {
   std::vector<Bytes> result;
   for (unsigned set = 0; set < 1u << servers; ++set) {

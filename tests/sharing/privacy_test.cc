@@ -1,5 +1,5 @@
-// Perfect privacy, counted out: over all values of the randomness, what t servers see takes every
-// value exactly once, whatever the secret.
+// Perfect privacy, by counting: over all values of the randomness, the view of t servers takes
+// every value exactly once, whatever the secret.
 #include <gtest/gtest.h>
 
 #include "tests/sharing/parties.h"
@@ -7,7 +7,7 @@
 namespace s3oram {
 namespace {
 
-/// Gives these bytes, in order, and no more.
+/// Returns these bytes, in order, and no more.
 class Given final : public Random {
  public:
   explicit Given(Bytes bytes) : bytes_(std::move(bytes)) {}
@@ -51,7 +51,7 @@ TEST(Privacy, TwoSharesTellNothingOfAByteWhenTIsTwo) {
   }
 }
 
-// Two elements of a query: neither the index nor "nothing wanted" shows in one server's part.
+// Two elements of a query: one server's part shows neither the index nor that nothing was wanted.
 TEST(Privacy, OneServersPartOfAQueryTellsNothingOfTheIndex) {
   const Scheme scheme{1, 3};
   for (const std::size_t index : {0u, 1u, 2u}) {

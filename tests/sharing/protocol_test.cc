@@ -10,7 +10,7 @@ namespace {
 
 class Protocol : public testing::TestWithParam<Scheme> {
  protected:
-  /// Each server multiplies its two shares: shares of degree 2t of the products.
+  /// Each server multiplies its two shares, which gives shares of degree 2t of the products.
   static std::vector<Bytes> multiply(const std::vector<Bytes>& a, const std::vector<Bytes>& b) {
     std::vector<Bytes> products = a;
     for (std::size_t i = 0; i < a.size(); ++i)
@@ -40,15 +40,16 @@ TEST_P(Protocol, ProductsOfSharesRecoverFromAQuorum) {
     EXPECT_NE(recover_from(products, points), plain_product(a, b));
 }
 
-// Protocol 1 (SMP): a quorum of servers share their products afresh with everyone; each server
-// adds what it got, weighted by the Lagrange coefficients, and holds a share of degree t again.
+// Protocol 1 (SMP): a quorum of servers share their products again with all servers. Each server
+// adds up what it got, weighted by the Lagrange coefficients, and then holds a share of degree t
+// again.
 TEST_P(Protocol, SecureMultiplicationReducesTheDegree) {
   const Bytes a = random_bytes(100, random_);
   const Bytes b = random_bytes(100, random_);
   const auto products =
       multiply(create_shares(scheme_, a, random_), create_shares(scheme_, b, random_));
   for (const Bytes& quorum : choices(scheme_.servers, scheme_.quorum())) {
-    std::vector<std::vector<Bytes>> sent;  // by the quorum's server, then by receiver
+    std::vector<std::vector<Bytes>> sent;  // by server of the quorum, then by receiver
     for (const std::uint8_t x : quorum)
       sent.push_back(create_shares(scheme_, products[x - 1], random_));
     const Bytes weights = lagrange_at_zero(quorum);

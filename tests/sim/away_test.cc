@@ -1,5 +1,5 @@
-// Mirrors of which one server is away: killed, cut off, without power or wiped. Programs do not
-// notice but for a pause; the server comes back by itself, and then another one may go.
+// Mirrors in which one server is away: killed, cut off, without power or wiped. Programs notice
+// only a pause; the server comes back without help, and then another one may go away.
 #include <random>
 #include <set>
 
@@ -25,7 +25,8 @@ INSTANTIATE_TEST_SUITE_P(Volumes, AwayTest,
                                               test.param.scheme.servers);
                          });
 
-/// Cases in which one server is away and another one fails, or which are long: of one volume.
+/// Cases with one volume, because one server is away and another one fails, or because they are
+/// long.
 class AwayOfThree : public AwayTest {};
 INSTANTIATE_TEST_SUITE_P(Volume, AwayOfThree,
                          testing::Values(test::mirror_volume(6, 2, min_stash_slots(6, 2), {1, 3})),
@@ -39,7 +40,7 @@ TEST_P(AwayTest, WorkGoesOnWithoutAnyOneOfThem) {
       go_away(server, how);
       EXPECT_LT(work(), kMostPause);
       EXPECT_EQ(standing(server), Standing::away);
-      EXPECT_LT(work(), std::chrono::seconds(1)) << "noticed by now";
+      EXPECT_LT(work(), std::chrono::seconds(1)) << "the absence should be noticed by now";
       come_back(server);
       EXPECT_LT(work(), kMostPause) << "while it catches up";
       ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
@@ -71,7 +72,7 @@ TEST_P(AwayTest, IsOpenedWithoutOneOfThem) {
       EXPECT_LT(cluster_.clock.now() - begun, std::chrono::seconds(5));
       EXPECT_LT(work(), kMostPause);
       ASSERT_OK(cluster_.close_client());
-      // One that was left out, and comes back while nobody looks, is caught up.
+      // A server that was left out, and comes back while the volume is closed, is caught up.
       come_back(server);
       ASSERT_OK(cluster_.open_client());
       ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
@@ -82,7 +83,7 @@ TEST_P(AwayTest, IsOpenedWithoutOneOfThem) {
   expect_equal_replicas();
 }
 
-// A server that was set back cannot give what a server in step must have.
+// A server that was rolled back cannot give what a server in step must have.
 TEST_P(AwayTest, AnOldStateInStepIsRefused) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.close_client());
@@ -120,8 +121,9 @@ TEST_P(AwayOfThree, TooFewMakeItWait) {
   expect_equal_replicas();
 }
 
-// Any party may lose its power at a step of the way out or back, before or after it is durable, and
-// whether or not the client does: all are in step again later, and nothing is lost.
+// Any party may lose its power at a step of leaving or returning, before or after it is durable,
+// whether or not the client loses its power too. Later all servers are in step again, and nothing
+// is lost.
 TEST_P(AwayOfThree, APowerCutAtAnyStepLosesNothing) {
   struct Step {
     Party party;
@@ -208,7 +210,7 @@ TEST_P(AwayTest, ACopyDoesNotCountOnTheWordOfItsSource) {
   check_contents();
 }
 
-// A server that is not needed refuses what it is told, with each error that there is.
+// A server that is not needed refuses requests, with each kind of error.
 TEST_P(AwayOfThree, NoErrorOfOneServerEndsTheVolume) {
   ASSERT_NO_FATAL_FAILURE(fill());
   constexpr MessageType kTypes[] = {MessageType::write_root, MessageType::prepare,
@@ -219,7 +221,8 @@ TEST_P(AwayOfThree, NoErrorOfOneServerEndsTheVolume) {
                               Errc::shutting_down, Errc::corrupt};
   for (const MessageType refused : kTypes)
     for (const Errc code : kErrors) {
-      // Damage may be found as long as it is; an eviction waits for its healing.
+      // Left out, because a server may report damage while it exists, and an eviction waits until
+      // the damage is healed.
       if (code == Errc::corrupt && refused != MessageType::write_root &&
           refused != MessageType::commit)
         continue;
@@ -245,8 +248,8 @@ TEST_P(AwayOfThree, NoErrorOfOneServerEndsTheVolume) {
   ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
 }
 
-// The old copy knows of no session since; the server that was left out does not, either, and would
-// take a session of the copy.
+// The old copy knows of no newer session. Nor does the server that was left out, so it would accept
+// a session of the copy.
 TEST_P(AwayOfThree, AnOldCopyOfTheVaultLeavesNoTraceAtAServerThatWasLeftOut) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.close_client());
@@ -268,8 +271,8 @@ TEST_P(AwayOfThree, AnOldCopyOfTheVaultLeavesNoTraceAtAServerThatWasLeftOut) {
   ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
 }
 
-// The copy was made in the same session, while another server was left out than later: that one
-// knows of the newer write, too.
+// The copy was made in the same session, when a server other than the current one was left out. So
+// the server that is now left out knows of the newer write, too.
 TEST_P(AwayOfThree, AnOldCopyOfTheVaultIsRefusedOnTheWordOfAServerThatItLeftOut) {
   ASSERT_NO_FATAL_FAILURE(fill());
   const auto evictions = [&] { return cluster_.engine().status().evictions; };
@@ -299,8 +302,8 @@ TEST_P(AwayOfThree, AnOldCopyOfTheVaultIsRefusedOnTheWordOfAServerThatItLeftOut)
   check_contents();
 }
 
-// A worker gives a server that follows other rows than those in step have: they would be in step
-// later, and one server would see, by which reads fail, what is read.
+// A worker gives a following server rows that differ from those of the servers in step. Later that
+// server would be in step, and the reads that fail would show the liar what is read.
 TEST_P(AwayTest, RowsOfAServerThatFollowsAreCertified) {
   const Party last = cluster_.servers();
   ASSERT_NO_FATAL_FAILURE(fill());
@@ -311,7 +314,7 @@ TEST_P(AwayTest, RowsOfAServerThatFollowsAreCertified) {
   cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
     if (from == kClient || to != last || !is_question(message)) return true;
     const auto type = static_cast<MessageType>(message[2]);
-    // It follows for as long as it has not been sent what it lacks.
+    // The server keeps following until it has been sent what it lacks.
     if (type == MessageType::masked_share) return lies > 0;
     if (type != MessageType::subshare || standing(last) != Standing::following) return true;
     Bytes changed = message;
@@ -332,8 +335,8 @@ TEST_P(AwayTest, RowsOfAServerThatFollowsAreCertified) {
   check_contents();
 }
 
-// A server that is not needed answers everything but what an eviction, or its own return, waits
-// for.
+// A server that is not needed answers everything except the requests on which an eviction, or its
+// own return, depends.
 TEST_P(AwayOfThree, NoAnswerOfAServerThatComesBackIsWaitedForLong) {
   const Party last = cluster_.servers();
   ASSERT_NO_FATAL_FAILURE(fill());
@@ -347,9 +350,9 @@ TEST_P(AwayOfThree, NoAnswerOfAServerThatComesBackIsWaitedForLong) {
     cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
       const auto type = static_cast<MessageType>(message[2]);
       const bool copies = to == last && from != kClient && type == MessageType::masked_share;
-      if (copies && silent != MessageType::rejoin && lost == 0) return false;  // it follows
+      if (copies && silent != MessageType::rejoin && lost == 0) return false;  // keeps it following
       if (from != last || to != kClient || !is_answer(message) || type != silent) return true;
-      if (standing(last) == Standing::in_step) return true;  // then it is needed
+      if (standing(last) == Standing::in_step) return true;  // now it is needed
       ++lost;
       return false;
     };
@@ -364,8 +367,8 @@ TEST_P(AwayOfThree, NoAnswerOfAServerThatComesBackIsWaitedForLong) {
   ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
 }
 
-// One of the two servers that describe the tree to a returning one shows other stamps, or does not
-// name all buckets: what they do not agree on is copied, and compared.
+// One of the two servers that describe the tree to a returning one shows wrong stamps, or does not
+// name all buckets. Buckets on which the two do not agree are copied and compared.
 TEST_P(AwayOfThree, NoServerKeepsAnotherOneOutByWhatItSaysOfTheTree) {
   const Party last = cluster_.servers();
   ASSERT_NO_FATAL_FAILURE(fill());
@@ -404,7 +407,8 @@ TEST_P(AwayOfThree, NoServerKeepsAnotherOneOutByWhatItSaysOfTheTree) {
   check_contents();
 }
 
-// It answers, but the disk does not do what it is asked; once it says so it is not waited for.
+// The server answers, but its disk does not do its work. Once the server says so, nobody waits for
+// it.
 TEST_P(AwayOfThree, OneWhoseDiskHangsIsLeftOut) {
   constexpr Duration kSaysSoAfter = std::chrono::milliseconds(1500);
   const Party last = cluster_.servers();
@@ -423,7 +427,7 @@ TEST_P(AwayOfThree, OneWhoseDiskHangsIsLeftOut) {
   ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
 }
 
-// That a server gets errors from another one is no trouble of its own.
+// A server that gets errors from another one is not itself in trouble.
 TEST_P(AwayOfThree, AServerThatRefusesRowsDoesNotHaveOthersLeftOut) {
   constexpr Party liar = 1;
   ASSERT_NO_FATAL_FAILURE(fill());
@@ -449,8 +453,8 @@ TEST_P(AwayOfThree, AServerThatRefusesRowsDoesNotHaveOthersLeftOut) {
   ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
 }
 
-// A server has lost its table of buckets. In the places that they get now lie others of the same
-// eviction.
+// A server has lost its table of buckets. In the places that the buckets get now lie other buckets
+// of the same eviction.
 TEST_P(AwayTest, WhatALostTableLeavesOnTheDiskIsNotTakenForOtherBuckets) {
   const Party last = cluster_.servers();
   ASSERT_OK(cluster_.open_client());
@@ -468,8 +472,8 @@ TEST_P(AwayTest, WhatALostTableLeavesOnTheDiskIsNotTakenForOtherBuckets) {
   ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
 }
 
-// Each time that it is in step, a server is cut off: it is waited for longer and longer before it
-// is brought back, and programs seldom notice.
+// Each time it is in step, a server is cut off again. The client waits longer and longer until it
+// brings the server back, and programs seldom notice.
 TEST_P(AwayOfThree, OneThatComesAndGoesIsBroughtBackLessOften) {
   ASSERT_NO_FATAL_FAILURE(fill());
   const Duration begun = cluster_.clock.now(), end = begun + std::chrono::minutes(10);
@@ -494,8 +498,8 @@ TEST_P(AwayOfThree, OneThatComesAndGoesIsBroughtBackLessOften) {
   EXPECT_LT(10 * paused, end - begun) << times << " times";
 }
 
-// The servers in step have lost what a slot held, and give it up; the one that is away still has
-// it, under the same stamp.
+// The servers in step have lost the content of a slot, and give it up. The server that is away
+// still has it, under the same stamp.
 TEST_P(AwayTest, WhatTheOthersGaveUpIsComparedWithWhatOneBringsBack) {
   const Party last = cluster_.servers();
   ASSERT_NO_FATAL_FAILURE(fill());
@@ -509,20 +513,20 @@ TEST_P(AwayTest, WhatTheOthersGaveUpIsComparedWithWhatOneBringsBack) {
   for (Party server = 1; server < last; ++server) rot(server, bucket, position.slot);
   ASSERT_OK(cluster_.open_client());
   EXPECT_FALSE(cluster_.read(block));
-  cluster_.settle();  // what is left of the access would be repeated at the next opening
-  ASSERT_EQ(cluster_.engine().status().evictions, 0u) << "it would have another stamp";
-  ASSERT_OK(cluster_.close_client());  // that it was given up is known later, too
+  cluster_.settle();  // otherwise the next opening would repeat the rest of the access
+  ASSERT_EQ(cluster_.engine().status().evictions, 0u) << "an eviction would give it another stamp";
+  ASSERT_OK(cluster_.close_client());  // the vault remembers later, too, that the slot was given up
   come_back(last);
   ASSERT_OK(cluster_.open_client());
   ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
   const auto first = buckets_of(1);
   for (Party server = 2; server <= last; ++server)
     EXPECT_EQ(buckets_of(server), first) << "server " << +server;
-  check_contents();  // of all blocks: it was there
+  check_contents();  // all blocks: the content still existed
 }
 
-// The client is lost when one of two servers in step has installed an eviction, while a third one
-// is far behind.
+// The client is lost when one of two servers in step has installed an eviction, while a third
+// server is far behind.
 TEST_P(AwayOfThree, ARestoreInTheMiddleOfADecisionDoesNotAskTheOneThatIsBehind) {
   const Party last = cluster_.servers();
   ASSERT_NO_FATAL_FAILURE(fill());
@@ -553,8 +557,8 @@ TEST_P(AwayOfThree, ARestoreInTheMiddleOfADecisionDoesNotAskTheOneThatIsBehind) 
   expect_equal_replicas();
 }
 
-// One of the two that have everything shows, in each slot, what it holds in the next one of the
-// bucket: as new as what belongs there, and sealed as well.
+// One of the two servers that have everything shows, in place of each slot, the next slot of the
+// bucket: as new as the right one, and sealed as well.
 TEST_P(AwayOfThree, ARestoreBindsWhatOneServerShowsToItsPlace) {
   const Party last = cluster_.servers();
   ASSERT_NO_FATAL_FAILURE(fill());
@@ -602,8 +606,8 @@ TEST_P(AwayOfThree, ARestoreBindsWhatOneServerShowsToItsPlace) {
   expect_equal_replicas();
 }
 
-// One server has got a root write that the others have not, before the client was lost, and shows
-// it in place of the write before, which all have: it is newer, and sealed as well.
+// Before the client was lost, one server received a root write that the others did not. It shows
+// this write in place of the previous one, which all have: as sealed as that one, and newer.
 TEST_P(AwayOfThree, ARestoreTakesNoRootWriteForThatOfAnotherSlot) {
   constexpr Party kLiar = 1;
   ASSERT_NO_FATAL_FAILURE(fill());
@@ -674,7 +678,7 @@ TEST_P(AwayOfThree, ARestoreTakesNoRootWriteForThatOfAnotherSlot) {
   expect_equal_replicas();
 }
 
-// Those that may lie show zeros wherever one other server has something.
+// The servers that may lie show zeros wherever one other server has content.
 TEST_P(AwayTest, ARestoreTakesNoZerosForWhatOneServerHolds) {
   const Party last = cluster_.servers(), liars = cluster_.params().scheme.threshold;
   const auto lies_of = [=](Party server) { return server > 1 && server <= 1 + liars; };
@@ -711,10 +715,11 @@ TEST_P(AwayTest, ARestoreTakesNoZerosForWhatOneServerHolds) {
   go_on();
 }
 
-// One after the other goes away at any moment and comes back, and the client dies now and then.
+// One server after another goes away at any moment and comes back, and the client dies now and
+// then.
 TEST_P(AwayTest, RandomAbsences) {
   std::mt19937_64 random(cluster_.servers());
-  // Callbacks of a client that was killed come later.
+  // Callbacks of a client that was killed may come later.
   struct State {
     test::Ledger ledger{test::kBlockSize};
     std::size_t under_way = 0;

@@ -9,9 +9,9 @@
 namespace s3oram::test {
 namespace {
 
-constexpr Duration kMostTime = std::chrono::hours(2);            // of one run_until()
+constexpr Duration kMostTime = std::chrono::hours(2);            // limit for one run_until()
 constexpr std::uint64_t kServerMemory = std::uint64_t{1} << 30;  // enough for small trees
-// As few buckets as a server can do with: so it reads its disk all the time.
+// As few buckets as a server can work with, so that it reads its disk all the time.
 constexpr std::size_t kServerCache = 1;
 
 Seed seed_of(std::uint64_t number) {
@@ -58,7 +58,7 @@ Cluster::~Cluster() {
   try {
     end();
   } catch (const std::logic_error& error) {
-    // The one that would have found out has thrown already. A call that hangs stays where it is.
+    // The run that would have found this has already failed. A call that hangs is left as it is.
     for (const auto& life : ghosts_)
       spdlog::critical("party {} does not end ({}{}): {}", life->party,
                        life->stopped ? "stopped" : "stopping", life->opening ? ", opening" : "",
@@ -79,7 +79,7 @@ void Cluster::end() {
   }
 }
 
-// ---- lives
+// ---- lives of parties
 
 std::shared_ptr<Cluster::Life> Cluster::new_life(std::unique_ptr<SimDisk> disk, Party party) {
   auto life = std::make_shared<Life>();
@@ -97,7 +97,7 @@ std::shared_ptr<Cluster::Life> Cluster::new_life(std::unique_ptr<SimDisk> disk, 
   return life;
 }
 
-// May be called from within the dying party: nothing of it runs or is destroyed here.
+// May be called from within the dying party, so none of its code runs or is destroyed here.
 void Cluster::end_life(Party party) {
   auto life = parties_[party];
   life->dead = true;
@@ -150,7 +150,7 @@ Status Cluster::try_start_server(Party server) {
       {context.get_executor(), pool.executor(), pool.executor(), pool.executor(), clock_of(server),
        random_, *life->port, *life->disk, kServerMemory, kServerCache});
   if (life->dead) {
-    // It is a ghost already; its stop has been posted.
+    // The server died while it started, and its stop has been posted.
     if (opened) life->server = std::move(*opened);
     return fail(Errc::failed, "server {} lost its power while it started", server);
   }
@@ -173,7 +173,7 @@ Status Cluster::try_stop_server(Party server) {
 
 // ---- the client
 
-/// Nothing: it died of that, or `done` will be told why not.
+/// Returns std::nullopt if the client died meanwhile, or if `done` will be told the error.
 std::optional<ClientState> Cluster::open_state(Life& life,
                                                const std::function<void(Status)>& done) {
   auto state = ClientState::open(database(), *life.disk);
@@ -190,7 +190,7 @@ void Cluster::begin_open_client(std::function<void(Status)> done) {
   life->port = network.attach(kClient);
   auto state = open_state(*life, done);
   if (!state) return;
-  // The database's thread is the executor itself.
+  // The executor also runs the database's work.
   const ClientEnvironment environment{context.get_executor(), context.get_executor(),
                                       pool.executor(),        clock_of(kClient),
                                       random_of_client(),     *life->port};
@@ -288,7 +288,7 @@ void Cluster::begin_reenrol(std::set<Party> lost, std::function<void(Status)> do
     begun->opening = false;
     if (begun->dead) co_return;
     begun->reenrolment.reset();
-    begun->state.reset();  // writes, and so may be the end
+    begun->state.reset();  // this writes, and so may cut the power
     if (begun->dead) co_return;
     begun->port.reset();
     then(std::move(status));
@@ -301,7 +301,7 @@ Status Cluster::reenrol(std::set<Party> lost) {
   const auto life = parties_[kClient];
   begin_reenrol(std::move(lost), [&](Status status) { result.emplace(std::move(status)); });
   run_until([&] { return result.has_value() || life->dead; });
-  if (!result) return fail(Errc::failed, "the client lost its power during the adoption");
+  if (!result) return fail(Errc::failed, "the client lost its power during the re-enrolment");
   return std::move(*result);
 }
 

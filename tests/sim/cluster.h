@@ -1,8 +1,8 @@
-// One process, one thread: a client and l servers over a network in memory, on disks in memory,
-// each with a clock of its own. Everything that a cluster does follows from its seed.
+// A client and l servers in one process and one thread, over a network in memory, on disks in
+// memory, each with a clock of its own. Everything that a cluster does follows from its seed.
 //
 // A party dies in one of two ways: kill() ends its process (what it wrote is there), cut() its
-// power (what it did not sync may be lost, SimDisk). Either way the old life goes on as a ghost
+// power (what it did not sync may be lost, SimDisk). In both cases the old life goes on as a ghost
 // that nobody hears, until its coroutines have ended; its callbacks are still called.
 #pragma once
 
@@ -28,72 +28,75 @@ namespace s3oram::test {
 
 class Cluster {
  public:
-  /// Makes the volume; all servers run afterwards, the client does not.
+  /// Makes the volume. Afterwards all servers run, and the client does not.
   Cluster(const VolumeParams& params, std::uint64_t seed);
   ~Cluster();
-  /// Kills everybody and waits for the ghosts' end, so that no callback comes any more. The
-  /// destructor does the same; what callbacks refer to must live as long.
+  /// Kills all parties and waits until the ghosts have ended, so that no more callbacks come. The
+  /// destructor does the same. Whatever callbacks refer to must live until then.
   void end();
 
   // ---- parties; a party is kClient or a server from 1
 
-  /// Starts a server that does not run. An error says why it could not (its disk fails; or its
-  /// power was cut meanwhile), and then it does not run.
+  /// Starts a server that does not run. The server does not run if this returns an error, which
+  /// says why (its disk failed, or its power was cut meanwhile).
   Status try_start_server(Party server);
   void start_server(Party server) { require(try_start_server(server)); }
-  /// An error of its disk is no failure of the cluster; it has ended in any case.
+  /// Returns an error of the server's disk, which is not an error of the cluster; the server has
+  /// ended in any case.
   Status try_stop_server(Party server);
   void stop_server(Party server) { require(try_stop_server(server)); }
 
   Status open_client();
-  /// The same, without waiting for it. After an error kill_client() is all that can be done.
-  /// `done` is not called if the client's power is cut by then.
+  /// Does the same without waiting. After an error only kill_client() may be called. `done` is not
+  /// called if the client's power is cut before.
   void begin_open_client(std::function<void(Status)> done);
   Status close_client();
 
-  /// The party, which does not run, loses its disk with all that is on it.
+  /// The party, which does not run, loses its disk with everything on it.
   void lose(Party party) { replace_disk(party, {}); }
   void lose_client() { lose(kClient); }
-  /// Rebuilds the client's database from the servers (Volume::rebuild), or all but stores it
-  /// beside the one that is there. Like begin_open_client().
+  /// Rebuilds the client's database from the servers (Volume::rebuild). With `beside` it does
+  /// everything except store the result, and leaves the existing database in place. Like
+  /// begin_open_client().
   enum class Rebuilding { in_place, beside };
   void begin_rebuild_client(std::function<void(Result<Rebuilt>)> done,
                             Rebuilding how = Rebuilding::in_place);
   Result<Rebuilt> rebuild_client(Rebuilding how = Rebuilding::in_place);
-  /// Servers that have lost their disks, and run, take their places again (Adoption).
+  /// Servers that have lost their disks, and run, take their places again (Reenrolment).
   void begin_reenrol(std::set<Party> lost, std::function<void(Status)> done);
   Status reenrol(std::set<Party> lost);
 
-  /// The party's process ends at this instant, in the middle of anything.
+  /// Ends the party's process at this instant, in the middle of anything.
   void kill(Party party);
-  /// The party's power fails at this instant. Cuts armed at its disk() do the same.
+  /// Cuts the party's power at this instant. Cuts armed at its disk() do the same.
   void cut(Party party);
   void kill_server(Party server) { kill(server); }
   void kill_client() { kill(kClient); }
-  /// Called when a party has died, in either way: its callbacks from now on are a ghost's.
+  /// Called when a party has died, in either way. Callbacks that come from it later belong to a
+  /// ghost.
   std::function<void(Party)> on_death;
-  /// Called for each durable step that a living party announces (Disk::step): the place to cut its
-  /// power right before (not done) or right after (done) it.
+  /// Called for each durable step that a living party announces (Disk::step). Cut the party's power
+  /// here, right before the step (not done) or right after it (done).
   std::function<void(Party, std::string_view name, bool done)> on_step;
 
   bool runs(Party party) const;
   Engine& engine() { return *client().engine; }
-  /// The client draws from this, if it is set, and not from the cluster's seed.
+  /// If set, the client draws from this and not from the cluster's seed.
   Random* client_random = nullptr;
-  /// Called with each new engine before it is opened: the place to set a participant. What is
-  /// returned is destroyed after the engine, and after its ghost if it comes to that.
+  /// Called with each new engine before it is opened, to set a participant. The returned object is
+  /// destroyed after the engine, and after the engine's ghost if it becomes one.
   std::function<std::shared_ptr<void>(Engine&)> companion;
 
-  /// The disk of the party's present life (or of the next, if it does not run).
+  /// Returns the disk of the party's current life (or of the next one, if it does not run).
   SimDisk& disk(Party party) { return *parties_[party]->disk; }
   /// Puts another disk into a party that does not run.
   void replace_disk(Party party, const DiskImage& image);
-  /// The party's view of time; the same for all its lives.
+  /// Returns the party's view of time, which is the same for all its lives.
   SimClock& clock_of(Party party) { return *clocks_[party]; }
-  /// A message out of the blue.
+  /// Delivers a message that nobody has sent.
   void inject(Party from, Party to, const Bytes& message) { network.deliver(from, to, message); }
 
-  /// Names of the files on the parties' disks.
+  /// The names of the files on the parties' disks.
   std::filesystem::path database() const { return "vault.db"; }
   std::filesystem::path slots() const { return "slots"; }
 
@@ -114,9 +117,9 @@ class Cluster {
   }
   /// Throws when nothing is left to do, or after two hours (of the true time).
   void run_until(const std::function<bool()>& done);
-  /// Goes on by one event.
+  /// Advances by one event.
   void step();
-  /// Lets everything under way end that needs no time to pass.
+  /// Finishes everything under way that needs no time to pass.
   void settle();
 
   template <class T>
@@ -130,7 +133,7 @@ class Cluster {
   std::size_t ghosts() const { return ghosts_.size(); }
 
  private:
-  /// The time from one start of a party (or the end of its previous life) to its end.
+  /// A life of a party lasts from its start (or the end of its previous life) to its end.
   struct Life {
     ~Life();
     Party party = kClient;
@@ -140,11 +143,11 @@ class Cluster {
     std::unique_ptr<ShareServer> server;
     std::unique_ptr<Engine> engine;
     std::unique_ptr<Rebuild> rebuild;
-    std::unique_ptr<ClientState> state;  // of the adoption
+    std::unique_ptr<ClientState> state;  // state for a re-enrolment
     std::unique_ptr<Reenrolment> reenrolment;
     bool dead = false, opening = false, stopped = false;
   };
-  /// The key of the client's database, and its nonces, from the seed.
+  /// The key of the client's database and its nonces, both from the seed.
   std::shared_ptr<const PageKey> page_key_;
   Life& client() { return *parties_[kClient]; }
   Random& random_of_client() { return client_random ? *client_random : random_; }
@@ -172,10 +175,10 @@ class Cluster {
   std::vector<std::shared_ptr<Life>> ghosts_;
 };
 
-/// A block whose bytes tell its number and its generation.
+/// Returns a block whose bytes show its number and its generation.
 Bytes pattern(BlockId block, std::uint64_t generation, std::size_t size);
 
-/// ASSERT_OK(result): asserts that there is no error, and prints it if there is.
+/// ASSERT_OK(result): asserts that there is no error, or prints it.
 #define ASSERT_OK(expr)                                    \
   do {                                                     \
     const auto& s3o_result = (expr);                       \

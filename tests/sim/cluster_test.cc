@@ -1,4 +1,4 @@
-// What the simulator offers to tests: deaths, clocks, the network, and companions of the client.
+// The simulator's facilities for tests: deaths, clocks, the network, and companions of the client.
 #include "tests/sim/cluster.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(SimClock, RunsAtItsOwnRateAndJumps) {
   clock.jump(89s);
   truth.call_after(1s, [] {});
   pass(truth.now() + 1s);
-  EXPECT_EQ(called, (std::vector<int>{1, 2})) << "timers go by the jumping clock";
+  EXPECT_EQ(called, (std::vector<int>{1, 2})) << "timers follow the jumping clock";
   clock.set_rate(0.5);
   const Duration before = clock.now();
   truth.call_after(10s, [] {});
@@ -102,7 +102,7 @@ TEST_F(ClusterTest, ThePowerGoesAtANamedStep) {
   cluster_.start_server(2);
   auto content = cluster_.read(1);
   ASSERT_OK(content);
-  EXPECT_EQ(*content, pattern(1, 1, 512)) << "the access went on with the new life";
+  EXPECT_EQ(*content, pattern(1, 1, 512)) << "the access went on with the server's new life";
   cluster_.step();
   EXPECT_EQ(cluster_.ghosts(), 0u);
 }
@@ -125,11 +125,11 @@ TEST_F(ClusterTest, WhatWasNeverWrittenIsNotRead) {
   before = restarted();
   access();
   const std::uint64_t read = cluster_.disk(1).file_reads() - before;
-  EXPECT_GT(read, 0u) << "the eviction's buckets are on the disk alone";
+  EXPECT_GT(read, 0u) << "the eviction's buckets are only on the disk";
   EXPECT_LE(read, kParams.stash_buckets() + 2) << "no bucket is read twice";
 }
 
-// A participant of the client's commits lives as long as the engine, and its ghost.
+// A participant in the client's commits lives as long as the engine and its ghost.
 TEST_F(ClusterTest, CompanionsLiveAsLongAsTheEngine) {
   struct Participant final : CommitParticipant {
     explicit Participant(int& living) : living_(++living) {}

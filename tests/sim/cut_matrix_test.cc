@@ -1,8 +1,9 @@
-// The cut matrix: for every step that parties persist (or, where nothing is persisted, handle), and
-// every subset of them: the subset's power is cut right after the step, the others' right before
-// it; then everything is cut and started again. Whatever was committed is there, all parties agree
-// on the view, and work goes on. So it does when the client's disk is lost as well, and its state
-// rebuilt from the servers: then all that was acknowledged is there, committed or not.
+// The cut matrix takes every step that parties persist (or handle, if nothing is persisted), and
+// every subset of the parties. It cuts the power of the subset right after the step, and that of
+// the others right before it. Then it cuts everything and starts it again. Whatever was committed
+// is there, all parties agree on the tree version, and work goes on. The same holds if the client's
+// disk is lost as well, and its state is rebuilt from the servers: then everything that was
+// acknowledged is there, committed or not.
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
@@ -27,9 +28,9 @@ enum class During { opening, access, eviction, discard, growth };
 
 struct MatrixStep {
   During during;
-  const char* name;  // as announced to the disk; or of the message, see below
+  const char* name;  // as announced to the disk; or a name for the message below
   bool of_the_client = false;
-  MessageType message = {};  // instead of a durable step: before it is handled, after its answer
+  MessageType message = {};  // instead of a step: cut before it is handled or after its answer
 };
 
 const MatrixStep kSteps[] = {
@@ -64,7 +65,7 @@ std::string title(const MatrixStep& step) {
 constexpr std::uint16_t kEvictEvery = 2;
 constexpr std::size_t kBlockSize = 512;
 
-/// One cell: a cluster that goes up to the step, is cut there, and must recover.
+/// One cell: a cluster that runs up to the step, is cut there, and must recover.
 class Cell {
  public:
   Cell(const VolumeParams& params, const MatrixStep& step, Coverage::Subset persisted,
@@ -77,7 +78,7 @@ class Cell {
     cluster_.on_step = [this](Party party, std::string_view name, bool done) {
       seen_attempt_[party] |= name == "attempt" && done;
       if (step_.message != MessageType{} || name != step_.name) return;
-      // Root writes sync slots too.
+      // Root writes sync `slots` too.
       if (is_eviction() && name == "slots" && !seen_attempt_[party]) return;
       at_the_step(party, done);
     };
@@ -102,7 +103,7 @@ class Cell {
       ledger_.crashed();
     start_all();
     ASSERT_NO_FATAL_FAILURE(check_all());
-    // Work goes on: evictions over every path that the cut may have left half done.
+    // Work goes on, with evictions over every path that the cut may have left half done.
     const auto evictions = cluster_.engine().status().evictions;
     while (cluster_.engine().status().evictions < evictions + 6)
       ASSERT_NO_FATAL_FAILURE(write(next_++ % 12));
@@ -142,7 +143,7 @@ class Cell {
     ASSERT_OK(cluster_.commit());
     ledger_.committed(covers);
   }
-  /// A write that is not waited for.
+  /// Writes without waiting.
   void begin_write(BlockId block) {
     auto content = test::pattern(block, ++generation_, kBlockSize);
     const auto number = ledger_.wrote(block, content);
@@ -155,13 +156,13 @@ class Cell {
     return status.blocks + 1 + 2 * kEvictEvery > status.capacity;
   }
 
-  /// Runs up to shortly before the step, and commits everything.
+  /// Runs until shortly before the step, and commits everything.
   void prepare() {
     ASSERT_OK(cluster_.open_client());
     for (BlockId block = 0; block < 5; ++block) ASSERT_NO_FATAL_FAILURE(write(next_++));
     while (step_.during == During::growth && !next_eviction_grows())
       ASSERT_NO_FATAL_FAILURE(write(next_++));
-    // One access is missing until the next eviction.
+    // Stops one access before the next eviction.
     cluster_.settle();
     while ((is_eviction() || step_.during == During::discard) &&
            accesses() % kEvictEvery != kEvictEvery - 1)
@@ -176,7 +177,7 @@ class Cell {
   }
   std::uint64_t accesses() { return cluster_.engine().status().accesses; }
 
-  /// All servers have prepared an eviction that the client does not know to be decided.
+  /// All servers have prepared an eviction, and the client does not know that it is decided.
   void prepare_everywhere() {
     std::set<Party> prepared;
     const auto then = cluster_.on_step;
@@ -222,14 +223,14 @@ class Cell {
       EXPECT_EQ(cluster_.engine().status().height, height_ + 1);
     }
   }
-  /// Whether a client that has lost everything takes the eviction for decided: t + 1 servers must
-  /// say so. Of a release all had flipped.
+  /// Returns whether a client that has lost everything takes the eviction for decided, which needs
+  /// the word of t + 1 servers. Before a release all of them had committed.
   bool believed() const {
     const auto servers = static_cast<unsigned>(persisted_) >> 1;
     return std::string_view(step_.name) != "flip" ||
            static_cast<unsigned>(std::popcount(servers)) > cluster_.params().scheme.threshold;
   }
-  /// Whether the client has decided once anybody has persisted the step.
+  /// Returns whether the client has decided once anybody has persisted the step.
   bool grows_when_persisted() const {
     const std::string_view name = step_.name;
     return name == "decide" || name == "flip" || name == "release";
@@ -284,7 +285,8 @@ class CutMatrix : public testing::TestWithParam<std::tuple<MatrixStep, VolumePar
 
   static const MatrixStep& step() { return std::get<0>(GetParam()); }
   static const VolumeParams& volume() { return std::get<1>(GetParam()); }
-  /// All of them; of five servers, and with the client lost, some, unless S3O_ALL_SUBSETS is set.
+  /// Returns all subsets. With five servers, or with the client lost, returns only some, unless
+  /// S3O_ALL_SUBSETS is set.
   static std::set<Coverage::Subset> subsets(bool client_is_lost) {
     std::set<Coverage::Subset> all{0, 1};
     if (step().of_the_client) return all;

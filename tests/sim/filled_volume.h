@@ -1,4 +1,4 @@
-// A volume that is in use: its tree has grown, and its blocks have moved about. Of several kinds.
+// Volumes of several kinds in use: their trees have grown, and their blocks have moved.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class FilledVolume : public testing::TestWithParam<VolumeParams> {
     ASSERT_OK(cluster_.write(block, pattern(block, generation, kBlockSize)));
     newest_[block] = generation;
   }
-  /// A volume in use: its tree has grown, and all blocks have moved about.
+  /// A volume in use: its tree has grown, and all blocks have moved.
   void fill() {
     ASSERT_OK(cluster_.open_client());
     for (std::uint64_t generation = 1; generation <= 3; ++generation)
@@ -51,8 +51,8 @@ class FilledVolume : public testing::TestWithParam<VolumeParams> {
     ASSERT_OK(cluster_.open_client());
     check_contents();
   }
-  /// Calls change(share) for all slots on a server's disk that are whole, and puts them back as if
-  /// the server had written them so.
+  /// Calls change(share) for all intact slots on a server's disk, and puts them back as if the
+  /// server had written them like that.
   void change_slots(Party server, const std::function<void(Bytes&)>& change) {
     cluster_.stop_server(server);
     const VolumeParams& params = cluster_.params();
@@ -79,7 +79,7 @@ class FilledVolume : public testing::TestWithParam<VolumeParams> {
     ASSERT_OK(store.sync());
     cluster_.start_server(server);
   }
-  /// The slots of all buckets of the present view, by server.
+  /// Returns the slots of all buckets of the current tree version, by server.
   std::vector<Bytes> buckets_of(Party server) {
     std::vector<Bytes> all;
     cluster_.stop_server(server);
@@ -122,7 +122,7 @@ inline const VolumeParams kVolumes[] = {
     safe_volume(Evictor::shuffle, 2),
     matrix_volume(min_bucket_size(2), 2, {2, 5}),
 };
-/// Those, and one of mirror.
+/// The volumes above, and one of mirror.
 inline const VolumeParams kVolumesOfAllSchemes[] = {
     kVolumes[0],
     kVolumes[1],

@@ -1,5 +1,5 @@
-// What each block of a device may hold: the contents written to it, oldest first; the first is the
-// newest that a commit has covered.
+// The contents that each block of a device may hold: all contents written to it, oldest first. The
+// first one is the newest that a commit has covered.
 #pragma once
 
 #include <deque>
@@ -13,12 +13,12 @@ class Ledger {
  public:
   explicit Ledger(std::size_t block_size) : size_(block_size) {}
 
-  /// A write was begun; its number.
+  /// Records that a write has begun. Returns its number.
   std::uint64_t wrote(BlockId block, Bytes content) {
     entries(block).push_back({std::move(content), false, ++last_});
     return last_;
   }
-  /// It was refused, and has left no trace.
+  /// The write was refused, and has left no trace.
   void refused(BlockId block, std::uint64_t number) {
     std::erase_if(entries(block), [&](const Entry& entry) { return entry.number == number; });
     entries(block);
@@ -27,7 +27,8 @@ class Ledger {
   void acknowledged(BlockId block, std::uint64_t number) {
     for (Entry& entry : entries(block)) entry.acknowledged |= entry.number == number;
   }
-  /// The newest acknowledged content of each block: what a commit that begins now will cover.
+  /// Returns the newest acknowledged content of each block, which a commit that begins now will
+  /// cover.
   std::map<BlockId, std::uint64_t> snapshot() const {
     std::map<BlockId, std::uint64_t> numbers;
     for (const auto& [block, list] : blocks_)
@@ -41,7 +42,7 @@ class Ledger {
       while (list.size() > 1 && list.front().number < number) list.pop_front();
     }
   }
-  /// The client died: what was acknowledged and not committed may be lost.
+  /// The client died: writes that were acknowledged and not committed may be lost.
   void crashed() {
     for (auto& [block, list] : blocks_)
       for (Entry& entry : list) entry.acknowledged = false;
@@ -56,14 +57,15 @@ class Ledger {
         }
     crashed();
   }
-  /// The newest content of a write up to number `last`.
+  /// Returns the newest content of a write up to number `last`.
   const Bytes& newest(BlockId block, std::uint64_t last = ~std::uint64_t{0}) {
     const auto& list = entries(block);
     auto at = list.rbegin();
     while (at->number > last && std::next(at) != list.rend()) ++at;
     return at->content;
   }
-  /// After a crash: which content it was, is found out by reading.
+  /// Returns whether the block may hold this content after a crash; only reading shows which one it
+  /// holds.
   bool may_be(BlockId block, const Bytes& content) {
     for (const Entry& entry : entries(block))
       if (entry.content == content) return true;

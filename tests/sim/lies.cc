@@ -1,4 +1,4 @@
-// Draws lies, tells them in two volumes at once, and compares (lies.h).
+// Draws lies, tells them in two volumes in the same way, and compares (lies.h).
 #include "tests/sim/lies.h"
 
 #include <fmt/ranges.h>
@@ -16,7 +16,7 @@ namespace s3oram::test {
 namespace {
 
 constexpr BlockId kBlocks = 24, kNothing = 5000;
-constexpr unsigned kMostAccesses = 7;  // in a round
+constexpr unsigned kMostAccesses = 7;  // accesses in a round
 
 enum class Kind { flip, cut, extend, zeros, noise, error, replay, withhold, twice, count };
 constexpr std::array kErrors{Errc::bad_request,  Errc::unsupported,   Errc::corrupt,
@@ -24,21 +24,21 @@ constexpr std::array kErrors{Errc::bad_request,  Errc::unsupported,   Errc::corr
                              Errc::need_open,    Errc::former_view,   Errc::disk_full,
                              Errc::wrong_volume, Errc::damaged_vault, Errc::servers_disagree};
 
-/// What is lied about, and how: the same in both volumes.
+/// A lie: what it changes, and how. It is the same in both volumes.
 struct Lie {
   MessageType type{};
   bool answer = true, to_client = true;
   Kind kind = Kind::flip;
   Errc code = Errc::failed;
-  unsigned skip = 0, times = 1;  // messages of that kind
-  double place = 0;              // in the message's body
+  unsigned skip = 0, times = 1;  // messages of that type
+  double place = 0;              // place in the message's body, from 0 to 1
   std::uint8_t bits = 1;
   std::uint64_t seed = 0;
 };
 
 MessageType type_of(const Bytes& message) { return static_cast<MessageType>(message[2]); }
 
-/// What a server may send, and to whom.
+/// The messages that a server may send, and to whom.
 struct Target {
   MessageType type;
   bool answer, to_client;
@@ -52,7 +52,7 @@ constexpr Target kTargets[] = {
     {MessageType::open, true, true},          {MessageType::masked_share, false, false},
     {MessageType::masked_share, true, false}, {MessageType::relay, false, false},
     {MessageType::relay, true, false},        {MessageType::subshare, false, false},
-    {MessageType::subshare, true, false},     {MessageType::certify, true, true},  // of a mirror
+    {MessageType::subshare, true, false},     {MessageType::certify, true, true},  // for mirrors
 };
 
 /// One volume, its liar, and what its servers see of the client.
@@ -87,7 +87,7 @@ class Life {
     cluster_.network.filter = {};
     rest();
   }
-  /// What was withheld is sent again, and what failed is tried again.
+  /// Withheld messages are sent again, and requests that failed are tried again.
   void rest() {
     const Duration until = cluster_.clock_of(kClient).now() + std::chrono::minutes(1);
     cluster_.clock_of(kClient).call_after(std::chrono::minutes(1), [] {});
@@ -119,7 +119,8 @@ class Life {
     }
     if (!may_be(block, *content)) problem(fmt::format("block {} brought wrong bytes", block));
   }
-  /// All that was written is there. Starts the client again if lies have stopped it.
+  /// Checks that everything that was written is there. Starts the client again if lies have stopped
+  /// it.
   void check() {
     const auto status = cluster_.engine().status();
     if (!status.failure.empty()) problem("one server ended the volume: " + status.failure);
@@ -138,10 +139,10 @@ class Life {
     if (cluster_.engine().status().unreadable > 0) problem("blocks are given up");
     rest();
   }
-  /// Root writes so far: their number says when the next eviction comes.
+  /// The number of root writes so far, which determines when the next eviction comes.
   WriteNumber written() const { return written_; }
   bool stopped() { return cluster_.engine().status().evictions_stopped.has_value(); }
-  /// Whether the liar was named in this round; a problem if another one was.
+  /// Returns whether the liar was named in this round. It is a problem if another server was named.
   bool named() {
     const auto servers = cluster_.engine().status().servers;
     bool it_is = false;
@@ -155,7 +156,7 @@ class Life {
     }
     return it_is;
   }
-  /// Questions of the client since begin(), with their sizes and how many there were.
+  /// Returns the client's requests since begin(), by size, and how many of each there were.
   const std::map<std::tuple<Party, MessageType, std::size_t>, unsigned>& seen() const {
     return seen_;
   }
@@ -174,16 +175,16 @@ class Life {
       return content == pattern(block, generation, kBlockSize);
     });
   }
-  /// Each question once, however often it was sent. A query is as long as the path, and so depends
-  /// on how many writes have ended, which takes as long as it takes.
+  /// Counts each request once, however often it was sent. Retrievals are left out: a query is as
+  /// long as the path, and so depends on how many writes have ended, which is a matter of time.
   void note(Party to, const Bytes& message) {
     std::uint64_t number = 0;
     std::memcpy(&number, message.data() + 8, sizeof number);
-    // So does how many of the slots that are read lie in the root.
+    // The number of slots in the root that are read depends on the same.
     if (const auto read = decode<ReadSlotRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
         type_of(message) == MessageType::read_slot && read && read->at.bucket == kRoot)
       return;
-    // A root write may be sent again as a whole, when an answer is late.
+    // If an answer is late, a root write may be sent again as a whole.
     if (const auto write = decode<WriteRootRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
         type_of(message) == MessageType::write_root && write) {
       number = write->write_number;
@@ -317,8 +318,8 @@ std::string told(const std::vector<Lie>& lies) {
   return text;
 }
 
-/// Which blocks one life accesses in a round: each once, because a second access waits for the
-/// first, and servers may see that (docs/leakage.md).
+/// Returns the blocks that one life accesses in a round. Each occurs once, because a second access
+/// waits for the first, and servers may see that (docs/leakage.md).
 class Choice {
  public:
   explicit Choice(std::mt19937_64& random) {
@@ -351,7 +352,7 @@ class Twins {
         live_through(lies);
       } catch (const std::exception& error) {
         report_.failure = error.what();
-        // What waits for the end that did not come refers to frames that are gone.
+        // Coroutines that still wait refer to frames that are gone, so they are never destroyed.
         static_cast<void>(one_.release()), static_cast<void>(other_.release());
       }
       if (!report_.failure.empty())
@@ -389,7 +390,7 @@ class Twins {
     if (ended || report_.rounds % 16 == 15 || report_.rounds + 1 == rounds_) {
       one_->check();
       other_->check();
-      // What was read while evictions had stopped returns to the tree, and nothing does not.
+      // Blocks that were read while evictions had stopped return to the tree. Dummy reads do not.
       while (one_->written() % params_.evict_every != other_->written() % params_.evict_every)
         other_->read(kNothing);
       other_->rest();

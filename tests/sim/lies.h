@@ -1,6 +1,7 @@
-// Lies drawn at random. One server of three lies, of the kinds that lies.cc lists, in whatever it
-// sends, for a while at a time. Two volumes live through the same lies: their servers are to see
-// the same of their clients, though the one reads and writes other blocks than the other, or none.
+// Lies drawn at random. One server of three lies in whatever it sends, with the kinds of lies that
+// lies.cc lists, for a while at a time. Two volumes live through the same lies. Their servers must
+// see the same of their clients, although one client reads and writes other blocks than the other,
+// or none.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +12,17 @@
 namespace s3oram::test {
 
 struct LiesReport {
-  std::string failure;     // empty: all promises were kept
+  std::string failure;     // empty if all promises were kept
   std::uint64_t lies = 0;  // messages that were changed, withheld or replaced, in both volumes
   std::uint64_t rounds = 0, accesses = 0, failed = 0;  // accesses that ended with an error
   std::uint64_t named = 0;                             // rounds after which the liar was named
   std::uint64_t stopped = 0;                           // rounds after which evictions had stopped
 };
 
-/// From one seed, for so many rounds, in volumes of three servers with this evictor: shuffle
-/// (s3oram) or selection (mirror). Checks that no read brings a wrong byte, none hangs, no lie
-/// ends a volume or costs it a block, no honest server is named as a liar, and that what the
-/// clients ask after a lie does not depend on what they read or write.
+/// Runs one seed for this many rounds, in volumes of three servers with this evictor: shuffle
+/// (s3oram) or selection (mirror). Checks that no read returns a wrong byte, none hangs, no lie
+/// ends a volume or costs it a block, no honest server is named as a liar, and that the clients'
+/// requests after a lie do not depend on what they read or write.
 LiesReport live_with_lies(std::uint64_t seed, unsigned rounds, Evictor evictor);
 
 }  // namespace s3oram::test

@@ -1,10 +1,10 @@
-// Random lies, for as long as one likes:
+// Random lies, for as long as you like:
 //
 //   lies_run [--mirror] [--seed N] [--runs N] [--rounds N] [--seconds N] [--verbose]
 //
-// Seeds N, N+1, ..., each with so many rounds of lies in two volumes (lies.h), until `runs` have
-// run or `seconds` have passed. A run that fails ends it: exit code 1, and the line that replays
-// it.
+// Runs seeds N, N+1, ..., each with this many rounds of lies in two volumes (lies.h), until `runs`
+// have run or `seconds` have passed. A run that fails ends the program, with exit code 1 and the
+// line that replays it.
 #include <malloc.h>
 #include <spdlog/spdlog.h>
 

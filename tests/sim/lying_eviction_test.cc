@@ -1,5 +1,5 @@
-// A server that lies in an eviction costs nothing but time: the client notices before it decides,
-// no block is lost or marked, and what it does about it shows the liar nothing.
+// A server that lies in an eviction costs only time: the client notices before it decides, no block
+// is lost or marked, and the client's reaction shows the liar nothing.
 #include "oramcore/field/gf256.h"
 #include "oramcore/protocol/hop_check.h"
 #include "oramcore/protocol/permutation.h"
@@ -14,7 +14,7 @@ using test::pattern;
 
 enum class Step : std::uint16_t { first_to_second = 0, second_to_third = 1, last = 2, audit = 3 };
 
-/// A message that one role sends another, by roles.
+/// A message that one role sends to another.
 struct Hop {
   unsigned from, to;
   Step step;
@@ -42,7 +42,7 @@ class LyingEviction : public testing::Test {
     };
   }
 
-  // ---- what is under way
+  // ---- the attempt under way
 
   static MessageType type_of(const Bytes& message) { return static_cast<MessageType>(message[2]); }
   static ByteSpan body_of(const Bytes& message) {
@@ -54,7 +54,7 @@ class LyingEviction : public testing::Test {
     const auto request = decode<PrepareRequest>(body_of(message));
     if (type_of(message) != MessageType::prepare || !request) return;
     if (!eviction_) eviction_ = request->id.eviction;
-    if (request->id.eviction != *eviction_) return;  // one that became due meanwhile
+    if (request->id.eviction != *eviction_) return;  // another eviction became due meanwhile
     if (request->id != attempt_) ++attempts_;
     attempt_ = request->id;
     if (auto orders = decode_any_shuffle_orders(request->orders)) orders_[to] = std::move(*orders);
@@ -70,7 +70,7 @@ class LyingEviction : public testing::Test {
 
   // ---- lies
 
-  /// A message may be changed by `change` before it arrives; false leaves it as it is.
+  /// `change` may change a message before it arrives, or return false to leave it as it is.
   using Change = std::function<bool(Party from, Party to, Bytes& message)>;
   void lie(Change change) {
     cluster_.network.filter = [this, change](Party from, Party to, const Bytes& message) {
@@ -85,7 +85,7 @@ class LyingEviction : public testing::Test {
     cluster_.network.filter = {};
     lies_ = 0;
   }
-  /// Changes what `hop` passes on in the present attempt.
+  /// Changes what `hop` passes on in the current attempt.
   bool change_share(const Hop& hop, Party from, Party to, Bytes& message,
                     const std::function<void(Bytes& share)>& change) {
     if (type_of(message) != MessageType::subshare || !is_question(message)) return false;
@@ -97,7 +97,7 @@ class LyingEviction : public testing::Test {
     const auto& secret = orders_[from].sign;
     if (secret) share.resize(share.size() - sizeof(HopSignature));
     change(share);
-    if (secret) {  // it signs what it says
+    if (secret) {  // the liar signs what it says
       const ShuffleHop signs{hop.from, hop.to, request->step};
       const HopSignature signature = sign_hop(*secret, hop_hash(signs, request->tile, share));
       share.insert(share.end(), signature.begin(), signature.end());
@@ -108,7 +108,7 @@ class LyingEviction : public testing::Test {
     message = std::move(changed);
     return true;
   }
-  /// Changes the report of `role` in the present attempt.
+  /// Changes the report of `role` in the current attempt.
   bool change_report(unsigned role, Party from, Bytes& message,
                      const std::function<void(Bytes& report)>& change) {
     if (type_of(message) != MessageType::prepare || is_question(message) || role_of(from) != role)
@@ -124,9 +124,9 @@ class LyingEviction : public testing::Test {
     return true;
   }
 
-  // ---- what becomes of it
+  // ---- the outcome
 
-  /// The server that the client has named last, since then; 0 if none.
+  /// Returns the server that the client has named last since `then`; 0 if none.
   Party named_since(Duration then) {
     Party named = 0;
     Duration last = then;
@@ -144,7 +144,7 @@ class LyingEviction : public testing::Test {
   Duration now() { return cluster_.clock_of(kClient).now(); }
 
   std::uint64_t evictions() { return cluster_.engine().status().evictions; }
-  /// Accesses until so many evictions more have ended.
+  /// Accesses blocks until `more` further evictions have ended.
   void evict(std::uint64_t more) {
     const std::uint64_t end = evictions() + more;
     for (std::uint64_t i = 0; evictions() < end; ++i) {
@@ -159,7 +159,7 @@ class LyingEviction : public testing::Test {
       return !status.evicting && status.evictions_due == 0;
     });
   }
-  /// As many accesses as make one due, and its end.
+  /// Accesses blocks until an eviction is due, and waits for its end.
   void evict_under_lies() {
     await_evictions();
     lies_ = attempts_ = 0;
@@ -183,15 +183,15 @@ class LyingEviction : public testing::Test {
 
   test::Cluster cluster_{test::safe_volume(Evictor::shuffle, kEvery), 11};
   unsigned lies_ = 0, attempts_ = 0;
-  std::optional<std::uint64_t> eviction_;  // the one that is lied in
-  EvictionId attempt_;                     // at it, the last one
+  std::optional<std::uint64_t> eviction_;  // the one in which the server lies
+  EvictionId attempt_;                     // the last attempt at it
   std::map<Party, SignedShuffleOrders> orders_;
   std::uint8_t height_ = 0;
-  bool signed_ = false;  // from the first failed check on
-  std::vector<std::tuple<Party, MessageType, std::size_t>> transcript_;  // of the client's
+  bool signed_ = false;  // true after the first failed check
+  std::vector<std::tuple<Party, MessageType, std::size_t>> transcript_;  // the client's requests
 };
 
-// Attempts before the one that is lied in fail for other reasons, so that roles have rotated.
+// Earlier attempts than the one with the lie fail for other reasons, so that roles have rotated.
 TEST_F(LyingEviction, OneBitOfAnyHopIsCaughtWhicheverServerSendsIt) {
   for (const Hop& hop : kHops)
     for (unsigned rotated = 0; rotated < 3; ++rotated)
@@ -215,7 +215,7 @@ TEST_F(LyingEviction, OneBitOfAnyHopIsCaughtWhicheverServerSendsIt) {
         EXPECT_EQ(lies_, rotated + 1);
         EXPECT_EQ(attempts_, rotated + 2);
         EXPECT_EQ(orders_[1].first_server, (rotated + 1) % 3 + 1);
-        // From the second failure on what servers pass on is signed.
+        // From the second failure on, messages that servers pass on are signed.
         EXPECT_EQ(named_since(begun), std::exchange(signed_, true) ? liar : 0);
         tell_the_truth();
         ASSERT_NO_FATAL_FAILURE(expect_all_sound());
@@ -255,7 +255,8 @@ TEST_F(LyingEviction, AFalseDigestInAnyListIsCaught) {
       ASSERT_NO_FATAL_FAILURE(evict_under_lies());
       EXPECT_EQ(lies_, 1u);
       EXPECT_EQ(attempts_, 2u);
-      EXPECT_EQ(named_since(begun), std::exchange(is_signed, true) ? role : 0) << "not its peer";
+      EXPECT_EQ(named_since(begun), std::exchange(is_signed, true) ? role : 0)
+          << "the liar is named, not its peer";
       tell_the_truth();
       ASSERT_NO_FATAL_FAILURE(expect_all_sound());
     }
@@ -285,7 +286,7 @@ TEST_F(LyingEviction, AReceiverCannotForgeReceipts) {
   ASSERT_NO_FATAL_FAILURE(expect_all_sound());
 }
 
-// Nor can a sender leave its receiver with something that it did not sign.
+// Nor can a sender leave its receiver with a message that it did not sign.
 TEST_F(LyingEviction, WhatIsNotSignedIsNotTaken) {
   for (const bool is_signed : {false, true}) {
     std::string said;
@@ -327,7 +328,7 @@ TEST_F(LyingEviction, AReportOfAnotherSizeIsNone) {
     }
 }
 
-// It lies in every attempt, whatever role it has. Then the root's write numbers are used up, then
+// The server lies in every attempt, whatever its role. Then the root's write numbers are used up,
 // reads go on without writes, and nothing is lost.
 TEST_F(LyingEviction, AServerThatAlwaysLiesStopsEvictionsAndLosesNothing) {
   lie([this](Party from, Party to, Bytes& message) {
@@ -352,9 +353,9 @@ TEST_F(LyingEviction, AServerThatAlwaysLiesStopsEvictionsAndLosesNothing) {
   EXPECT_EQ(status.evictions_stopped->code, Errc::servers_disagree);
   EXPECT_TRUE(status.evictions_stopped->message.starts_with("server 1 is faulty or lies"))
       << status.evictions_stopped->message;
-  EXPECT_EQ(status.failure, "") << "it can be read";
+  EXPECT_EQ(status.failure, "") << "the block can be read";
 
-  // Each path is asked for once: what was read is here from then on.
+  // Each path is asked for once; from then on blocks that were read are in the stash.
   std::map<Leaf, unsigned> asked;
   cluster_.network.observer = [&](Party from, Party to, const Bytes& message) {
     if (from == kClient && to == 2 && is_question(message) &&
@@ -374,7 +375,7 @@ TEST_F(LyingEviction, AServerThatAlwaysLiesStopsEvictionsAndLosesNothing) {
   ASSERT_NO_FATAL_FAILURE(expect_nothing_to_heal());
 }
 
-// What server 1 sends carries the same error in eight evictions (the attack in which half of a
+// The messages of server 1 carry the same error in eight evictions (the attack in which half of a
 // small volume was lost and nothing was found).
 TEST_F(LyingEviction, WhatItPassesOnPoisonsNothing) {
   for (unsigned eviction = 0; eviction < 8; ++eviction) {
@@ -391,9 +392,9 @@ TEST_F(LyingEviction, WhatItPassesOnPoisonsNothing) {
   ASSERT_NO_FATAL_FAILURE(expect_all_sound());
 }
 
-// Server 1 adds to a row, and takes it back in what it sends behind the secret permutation, where
-// it guesses that the row has come to. A check of the results alone passes if the guess is right,
-// and tells it so.
+// Server 1 adds to a row, and takes it back in the message that it sends after the secret
+// permutation, at the place to which it guesses that the row has moved. A check of the results
+// alone would pass if the guess was right, and so tell the server.
 TEST_F(LyingEviction, AGuessOfWhereARowGoesIsCaughtRightOrWrong) {
   const auto count = [](const auto& questions, MessageType type) {
     return std::ranges::count_if(questions,
@@ -404,7 +405,7 @@ TEST_F(LyingEviction, AGuessOfWhereARowGoesIsCaughtRightOrWrong) {
   for (const bool right : {true, false, true, false}) {
     SCOPED_TRACE(right ? "right" : "wrong");
     std::size_t p = 0, behind = 0;
-    const auto choose = [&] {  // a row, and where it or another one is kept
+    const auto choose = [&] {  // a row, and the place where it or another row is kept
       const auto& second = orders_[2].second;
       Prg stream(*orders_[1].third, as_bytes("pi 3"));
       const Permutation third = random_permutation(rows(), stream);
@@ -436,7 +437,7 @@ TEST_F(LyingEviction, AGuessOfWhereARowGoesIsCaughtRightOrWrong) {
     tell_the_truth();
     ASSERT_NO_FATAL_FAILURE(expect_all_sound());
   }
-  // From the second one on what servers pass on is signed, and all shares of the path are read.
+  // From the second failure on, messages are signed, and all shares of the path are read.
   for (const auto& each : std::span(seen).subspan(1))
     for (const MessageType type :
          {MessageType::discard, MessageType::damage, MessageType::read_slot, MessageType::heal_slot,
@@ -446,7 +447,7 @@ TEST_F(LyingEviction, AGuessOfWhereARowGoesIsCaughtRightOrWrong) {
             3 * PathSlots::evicted(cluster_.params(), attempt_.eviction, height_).count());
 }
 
-// Bytes that were right before: of another attempt or eviction, and a tile in another one's place.
+// Bytes that were right before: those of another attempt or eviction, or of another tile.
 TEST_F(LyingEviction, ReplayedBytesAreCaught) {
   for (const Hop& hop : kHops) {
     Bytes before;
@@ -473,7 +474,7 @@ TEST_F(LyingEviction, ReplayedBytesAreCaught) {
 TEST_F(LyingEviction, RowsExchangedAreCaught) {
   const std::size_t width = cluster_.params().slot_size();
   for (const Hop& hop : kHops) {
-    if (hop.step == Step::audit) continue;  // it has one row
+    if (hop.step == Step::audit) continue;  // the audit has one row
     lie([&](Party from, Party to, Bytes& message) {
       return attempts_ == 1 && change_share(hop, from, to, message, [&](Bytes& share) {
                std::swap_ranges(share.begin(), share.begin() + static_cast<std::ptrdiff_t>(width),
@@ -487,7 +488,7 @@ TEST_F(LyingEviction, RowsExchangedAreCaught) {
   ASSERT_NO_FATAL_FAILURE(expect_all_sound());
 }
 
-// No server knows the key that it is checked by; roles rotate.
+// No server knows the key by which it is checked; roles rotate.
 TEST_F(LyingEviction, OrdersWithholdAServersOwnKey) {
   ASSERT_NO_FATAL_FAILURE(evict_under_lies());
   for (Party server = 1; server <= 3; ++server) {
@@ -498,8 +499,8 @@ TEST_F(LyingEviction, OrdersWithholdAServersOwnKey) {
   }
 }
 
-// A share that is wrong under a right checksum, in a slot of each bucket of the tree: it is found
-// when an eviction's check fails, replaced, and evictions go on.
+// A share that is wrong under a right checksum, in a slot of each bucket of the tree. It is found
+// when an eviction's check fails, it is replaced, and evictions go on.
 class WrongShare : public test::FilledVolume {};
 INSTANTIATE_TEST_SUITE_P(Volumes, WrongShare,
                          testing::Values(test::safe_volume(Evictor::shuffle, 4)));

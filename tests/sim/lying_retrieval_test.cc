@@ -1,5 +1,5 @@
-// A server that lies to a read costs nothing but time: the answer is asked for again, then looked
-// up in all shares of the path, and what servers see of that does not depend on what is read.
+// A server that lies to a read costs only time: the client asks again, then looks the answer up in
+// all shares of the path. What servers see of that does not depend on what is read.
 #include "oramcore/protocol/repair_messages.h"
 #include "tests/sim/filled_volume.h"
 
@@ -21,7 +21,7 @@ class LyingRetrieval : public test::FilledVolume {
   }
 
   static MessageType type_of(const Bytes& message) { return static_cast<MessageType>(message[2]); }
-  /// The client's questions while `block` is read, with their sizes.
+  /// Returns the client's requests while `block` is read, with their sizes.
   std::vector<Question> questions_of(BlockId block, Result<Bytes>& content) {
     std::vector<Question> asked;
     cluster_.network.observer = [&](Party from, Party to, const Bytes& message) {
@@ -38,7 +38,7 @@ class LyingRetrieval : public test::FilledVolume {
                                  [&](const auto& each) { return std::get<1>(each) == type; });
   }
 
-  /// `liar` flips a bit in what goes into the next `times` answers to retrievals.
+  /// Makes `liar` flip a bit in its part of the next `times` answers to retrievals.
   void lie(Party liar, unsigned times) {
     lies_ = 0;
     cluster_.network.filter = [this, liar, times](Party from, Party to, const Bytes& message) {
@@ -55,7 +55,7 @@ class LyingRetrieval : public test::FilledVolume {
     };
   }
 
-  /// Of all buckets below the root.
+  /// Returns the number of all buckets below the root.
   std::set<SlotAddress> written_slots() {
     cluster_.stop_server(1);
     const auto control = Control::open("control.db", cluster_.disk(1));
@@ -80,7 +80,8 @@ TEST_P(LyingRetrieval, AWrongAnswerIsAskedForAgainWhateverIsRead) {
       std::vector<Question> seen;
       for (const BlockId block : {BlockId{3}, kNothing}) {
         SCOPED_TRACE(fmt::format("server {} lies {} times, block {}", liar, times, block));
-        // The root's writes since the last eviction make paths longer: none for both.
+        // The root's writes since the last eviction make paths longer, so there are none in either
+        // case.
         while (cluster_.engine().status().accesses % cluster_.params().evict_every != 0)
           ASSERT_OK(cluster_.read(7));
         cluster_.settle();
@@ -105,8 +106,8 @@ TEST_P(LyingRetrieval, AWrongAnswerIsAskedForAgainWhateverIsRead) {
   check_contents();
 }
 
-// Where there are servers enough, each answers for itself the second time, and the answers say who
-// lies: no share need be read.
+// If there are enough servers, each answers for itself the second time, and the answers show who
+// lies, so no share need be read.
 class FiveServers : public LyingRetrieval {};
 INSTANTIATE_TEST_SUITE_P(
     Volumes, FiveServers,
@@ -116,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(
                                Privacy::information_theoretic)),
     test::volume_name);
 
-// Those that do not multiply in evictions too.
+// This also holds for servers that do not multiply in evictions.
 TEST_P(FiveServers, HaveSharesThatFitTogether) {
   const auto healed = cluster_.run(cluster_.engine().scrub({}));
   ASSERT_OK(healed);
@@ -147,7 +148,7 @@ TEST_P(FiveServers, TheOneThatAnswersWronglyIsNamedWhateverIsRead) {
             trouble->error.message.starts_with(fmt::format("server {} is faulty or lies", server));
         EXPECT_EQ(named, server == liar) << "server " << int{server};
       }
-      // It is not held against it for ever.
+      // The lie is not held against the server forever.
       const Duration until = begun + 2 * Troubles::kForgotten;
       cluster_.clock_of(kClient).call_after(2 * Troubles::kForgotten, [] {});
       cluster_.run_until([&] { return cluster_.clock_of(kClient).now() >= until; });
@@ -156,8 +157,9 @@ TEST_P(FiveServers, TheOneThatAnswersWronglyIsNamedWhateverIsRead) {
   check_contents();
 }
 
-// As when its memory errs, or it lies: the two others' shares are right, so every read is, and the
-// server is given the right share before anything else is computed with the wrong one.
+// A server's memory errs, or the server lies. The two other shares are right, so every read is
+// right, and the server is given the right share before anything else is computed with the wrong
+// one.
 TEST_P(LyingRetrieval, AWrongShareUnderARightChecksumCostsNoBlock) {
   if (cluster_.params().security != Security::malicious) return;  // evictions spread it
   for (Party server = 1; server <= 3; ++server) {
@@ -175,7 +177,7 @@ TEST_P(LyingRetrieval, AWrongShareUnderARightChecksumCostsNoBlock) {
   }
 }
 
-// Values that nobody asks for are checked too: else only a read of a block would show the lie.
+// Values that nobody asks for are checked too, or else only a read of a block would show the lie.
 TEST_P(LyingRetrieval, AReadOfNothingFindsAWrongShare) {
   if (cluster_.params().security != Security::malicious) return;  // evictions spread it
   ASSERT_OK(cluster_.close_client());
@@ -191,8 +193,8 @@ TEST_P(LyingRetrieval, AReadOfNothingFindsAWrongShare) {
   ASSERT_NO_FATAL_FAILURE(check_contents());
 }
 
-// A server that planted a wrong share, or helps with a new one, gains nothing: no server keeps its
-// share of a slot that is healed when an access meets it.
+// A server that planted a wrong share, or that helps with a new one, gains nothing: when an access
+// heals a slot, no server keeps its share of the slot.
 TEST_P(LyingRetrieval, HealingGivesEveryServerAFreshShare) {
   if (cluster_.params().security != Security::malicious) return;
   ASSERT_OK(cluster_.close_client());
@@ -227,7 +229,7 @@ TEST_P(LyingRetrieval, HealingGivesEveryServerAFreshShare) {
   EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
 }
 
-// A server that says that its shares are damaged, and then answers wrong ones, has the client write
+// A server says that its shares are damaged, and then answers with wrong ones. The client writes
 // nothing that does not open.
 TEST_P(LyingRetrieval, FalseDamageCostsNoBlock) {
   if (cluster_.params().security != Security::malicious) return;
@@ -245,7 +247,7 @@ TEST_P(LyingRetrieval, FalseDamageCostsNoBlock) {
         lie = encode(DamageAnswer{{slots.begin(), slots.end()}});
         std::copy_n(message.begin(), Rpc::kHeaderSize, lie.begin());
       } else if (type_of(message) == MessageType::read_slot && message[4] == 0) {
-        // Never twice the same: two false shares could make up for each other.
+        // The error is never the same twice, because two false shares could cancel out.
         lie[Rpc::kHeaderSize + 40 + ++lies_ % 100] ^= 1;
       } else {
         return true;
@@ -262,7 +264,7 @@ TEST_P(LyingRetrieval, FalseDamageCostsNoBlock) {
   EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
 }
 
-// What one server refuses, and the others do not, it is asked again; nothing else ends by it.
+// If one server refuses something that the others accept, it is asked again, and nothing else ends.
 TEST_P(LyingRetrieval, ARefusalOfOneServerEndsNothing) {
   for (Party liar = 1; liar <= cluster_.servers(); ++liar)
     for (const Errc code : {Errc::bad_request, Errc::unsupported, Errc::former_view, Errc::corrupt})
@@ -297,7 +299,7 @@ TEST_P(LyingRetrieval, ARefusalOfOneServerEndsNothing) {
   EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
 }
 
-// One that never answers a retrieval with a block: the others' shares say what it was.
+// A server never answers a retrieval with a block. The others' shares show what the block was.
 TEST_P(LyingRetrieval, AnswersThatAreNoneCostNoBlock) {
   for (Party liar = 1; liar <= cluster_.params().scheme.quorum(); ++liar)
     for (const bool is_refused : {false, true}) {
@@ -324,7 +326,7 @@ TEST_P(LyingRetrieval, AnswersThatAreNoneCostNoBlock) {
   ASSERT_NO_FATAL_FAILURE(check_contents());
 }
 
-// It sends its peer something old in place of what is due, so that the peer waits for that.
+// The server sends its peer an old message in place of the right one, so that the peer waits.
 TEST_P(LyingRetrieval, WhatWasNotSentIsNotWaitedForForEver) {
   if (cluster_.params().security != Security::malicious) return;
   for (const MessageType type :
@@ -354,14 +356,14 @@ TEST_P(LyingRetrieval, WhatWasNotSentIsNotWaitedForForEver) {
   ASSERT_NO_FATAL_FAILURE(check_contents());
 }
 
-// It tells the client that it has relayed a part of a root write, and has not.
+// The server tells the client that it has relayed a part of a root write, but has not done so.
 TEST_P(LyingRetrieval, APartThatIsOnlySaidToBeRelayedIsNotWaitedForForEver) {
   unsigned withheld = 0;
   cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
     if (to == kClient || !is_question(message) || type_of(message) != MessageType::relay)
       return true;
     ++withheld;
-    // An honest server sends the client its answer when it has this one.
+    // An honest server answers the client when it has this answer.
     Bytes taken(message.begin(), message.begin() + Rpc::kHeaderSize);
     taken[0] = static_cast<std::uint8_t>(MessageKind::bulk_answer);
     cluster_.network.deliver(to, from, taken);
@@ -378,7 +380,8 @@ TEST_P(LyingRetrieval, APartThatIsOnlySaidToBeRelayedIsNotWaitedForForEver) {
   ASSERT_NO_FATAL_FAILURE(check_contents());
 }
 
-// A server that wants its session opened again, and then says that another client has the volume.
+// A server asks for its session to be opened again, and then says that another client has the
+// volume.
 TEST_P(LyingRetrieval, OneServerCannotEndASessionWhenItIsOpenedAgain) {
   for (const Errc code : {Errc::stale_vault, Errc::fenced, Errc::bad_request, Errc::corrupt}) {
     unsigned lies = 0;
@@ -406,7 +409,7 @@ TEST_P(LyingRetrieval, OneServerCannotEndASessionWhenItIsOpenedAgain) {
   ASSERT_NO_FATAL_FAILURE(check_contents());
 }
 
-// Two of them under one mask would show their difference, once a slot was healed in between.
+// Two shares under one mask would show their difference if a slot was healed in between.
 TEST_P(LyingRetrieval, AMaskedShareIsSentOnce) {
   if (cluster_.params().privacy != Privacy::computational) return;
   Bytes question;
@@ -417,7 +420,7 @@ TEST_P(LyingRetrieval, AMaskedShareIsSentOnce) {
     if (from != 1 || type_of(message) != MessageType::masked_share) return;
     const ByteSpan body = ByteSpan(message).subspan(Rpc::kHeaderSize);
     if (++sent[decode<MaskedShareRequest>(body)->request_id] > 1) return;
-    // The question that led to it comes again, and not as a repetition.
+    // The request that led to it comes again, but not as a repetition.
     Bytes again = question;
     const std::uint64_t number = 0x2000000 + sent.size();
     std::memcpy(again.data() + 8, &number, sizeof number);
@@ -432,7 +435,7 @@ TEST_P(LyingRetrieval, AMaskedShareIsSentOnce) {
   for (const auto& [request_id, times] : sent) EXPECT_EQ(times, 1u) << request_id;
 }
 
-// A peer that relays parts of writes that nobody makes, under ever new numbers.
+// A peer relays parts of writes that nobody makes, under ever new numbers.
 TEST_P(LyingRetrieval, RelayedPartsOfAPeerAreFew) {
   if (cluster_.params().scheme != Scheme{1, 3}) return;
   std::uint64_t epoch = 0;

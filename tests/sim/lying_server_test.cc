@@ -1,6 +1,5 @@
-// A client's state is rebuilt (Rebuild) while one server lies about where it stands: what the
-// others have is found as it is, or the lie is refused, and nothing at the others has changed for
-// good.
+// A client's state is rebuilt (Rebuild) while one server lies about its state. The truth of the
+// other servers is found, or the lie is refused, and nothing at the others has changed for good.
 #include "oramcore/protocol/repair_messages.h"
 #include "tests/sim/filled_volume.h"
 
@@ -17,7 +16,7 @@ class LyingServer : public test::FilledVolume {
     ASSERT_OK(cluster_.commit());
     cluster_.kill_client();
   }
-  /// From now on the server's answers to Survey are changed by `lie`.
+  /// From now on `lie` changes the server's answers to Survey.
   void lie(Party liar, std::function<void(SurveyAnswer&)> lie) {
     cluster_.network.filter = [this, liar, lie](Party from, Party to, const Bytes& message) {
       if (from != liar || to != kClient || !is_answer(message) ||
@@ -33,7 +32,8 @@ class LyingServer : public test::FilledVolume {
     };
   }
   void tell_the_truth() { cluster_.network.filter = {}; }
-  /// The client decides an eviction, and dies when all but `reached` have it prepared alone.
+  /// The client decides an eviction, and dies when `reached` have installed it and all others have
+  /// only prepared it.
   void decide_at(std::set<Party> reached) {
     tell_the_truth();
     ASSERT_OK(cluster_.open_client());
@@ -52,7 +52,7 @@ class LyingServer : public test::FilledVolume {
       ASSERT_LT(i, 1000u);
       cluster_.engine().write(i % kBlocks, pattern(i % kBlocks, 5, test::kBlockSize),
                               [](const Status&) {});
-      newest_.erase(i % kBlocks);  // may be found or not
+      newest_.erase(i % kBlocks);  // may or may not be found
       for (int steps = 0; steps < 400; ++steps) cluster_.step();
     }
     cluster_.on_step = {};
@@ -60,7 +60,7 @@ class LyingServer : public test::FilledVolume {
     cluster_.kill_client();
     cluster_.settle();
   }
-  /// It is refused, and in the end rebuilt without the lie.
+  /// Expects the rebuild to be refused, and to succeed without the lie.
   void expect_refused(const std::string& word) {
     const auto rebuilt = cluster_.rebuild_client();
     ASSERT_FALSE(rebuilt);
@@ -85,8 +85,8 @@ TEST_P(LyingServer, WritesThatItInventsHideNone) {
   go_on();
 }
 
-// One server shows its newest root write in all slots: where it is the only holder of a stamp, that
-// must not take the place of what the others hold.
+// One server shows its newest root write in all slots. If it is the only holder of a stamp, its
+// write must not take the place of what the others hold.
 TEST_P(LyingServer, AWriteThatItShowsInAllSlotsHidesNone) {
   cluster_.lose_client();
   std::uint16_t shown = 0;
@@ -121,7 +121,7 @@ TEST_P(LyingServer, AWriteThatItShowsInAllSlotsHidesNone) {
   go_on();
 }
 
-// Else the names of a sound vault.db would give way to those of an older backup.
+// Otherwise the names of a sound vault.db would be replaced by those of an older backup.
 TEST_P(LyingServer, NeitherMakesTheFormerStateAnOldOne) {
   lie(2, [](SurveyAnswer& answer) {
     for (std::uint64_t& stamp : answer.root) ++stamp;
@@ -147,7 +147,7 @@ TEST_P(LyingServer, AnEpochThatNobodyCouldFollowIsRefused) {
   expect_refused("server 2");
 }
 
-// Else honest servers would be taken for set back, and the advice would be to empty their stores.
+// Otherwise honest servers would seem rolled back, and the advice would be to empty their stores.
 TEST_P(LyingServer, ATreeVersionThatNoOtherKnowsIsHeldAgainstIt) {
   cluster_.lose_client();
   for (const std::uint64_t more : {1, 2, 1000}) {
@@ -164,8 +164,8 @@ TEST_P(LyingServer, ATreeVersionThatNoOtherKnowsIsHeldAgainstIt) {
   go_on();
 }
 
-// All have prepared an eviction, and one says that it was decided. The others must not install what
-// the lost client may have been about to refuse.
+// All servers have prepared an eviction, and one says that it was decided. The others must not
+// install what the lost client may have been about to refuse.
 TEST_P(LyingServer, OneServerCannotDecideAnEviction) {
   ASSERT_NO_FATAL_FAILURE(decide_at({}));
   cluster_.lose_client();
@@ -183,8 +183,7 @@ TEST_P(LyingServer, OneServerCannotDecideAnEviction) {
   go_on();
 }
 
-// It has installed what the client decided, and nobody else has: it goes back, also in a later
-// life.
+// Only this server has installed what the client decided. It goes back, even after a restart.
 TEST_P(LyingServer, OneServerThatIsRightlyAheadGoesBack) {
   for (const bool restarted : {false, true}) {
     SCOPED_TRACE(restarted);
@@ -203,8 +202,8 @@ TEST_P(LyingServer, OneServerThatIsRightlyAheadGoesBack) {
   }
 }
 
-// One honest server has installed an eviction, and one says so falsely: that one is asked for what
-// it does not have, and the restore ends with its name.
+// One honest server has installed an eviction, and another one falsely says so. The liar is asked
+// for data that it does not have, and the restore ends with its name.
 TEST_P(LyingServer, ALieThatOneOtherBearsOutEndsTheRestore) {
   if (cluster_.params().scheme.threshold > 1 || cluster_.servers() < 3) return;
   ASSERT_NO_FATAL_FAILURE(decide_at({1}));
@@ -242,7 +241,7 @@ TEST_P(LyingServer, OneServerCannotMakeTheVaultAnOldCopy) {
   go_on();
 }
 
-// A server that says that another client has the volume is asked again, and named, as long as the
+// A server says that another client has the volume. It is asked again, and named, as long as the
 // others do not say so.
 TEST_P(LyingServer, OneServerCannotEndASession) {
   tell_the_truth();
@@ -260,7 +259,7 @@ TEST_P(LyingServer, OneServerCannotEndASession) {
       return false;
     };
     for (BlockId block = 0; block < 6; ++block) ASSERT_NO_FATAL_FAILURE(write(block, 7));
-    // A mirror that can do without it leaves it out.
+    // A mirror that can do without the server leaves it out.
     if (!GetParam().is_mirror()) {
       EXPECT_EQ(lies, 20u);
     }

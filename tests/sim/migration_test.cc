@@ -1,5 +1,5 @@
-// Blocks move between volumes of all schemes while they are used, whatever cuts the client's power:
-// after each cut every block has exactly the content that the last commit knew of.
+// Blocks move between volumes of all schemes while they are used. Whatever cuts the client's power,
+// after each cut every block has exactly the content that the last commit recorded.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -53,7 +53,7 @@ class MigrationTest : public testing::TestWithParam<Direction> {
     ASSERT_EQ(world().rows(kFrom), newest_);
     ASSERT_GOOD(world().set_rows(kTo, newest_));
   }
-  /// Everything that the rows name is there; the rest is discarded, as at a mount.
+  /// Checks that everything that the rows name is there. Discards the rest, as a mount does.
   void check() {
     const auto rows = newest_;
     for (const BlockId block : world().device().mapped())
@@ -64,7 +64,7 @@ class MigrationTest : public testing::TestWithParam<Direction> {
       ASSERT_EQ(*content, world().pattern(block, generation)) << "block " << block;
     }
   }
-  /// Uses the device while blocks move, until all have. Ends early if the client dies.
+  /// Uses the device while blocks move, until all have moved. Ends early if the client dies.
   void use() {
     for (std::uint64_t round = 0; round < 3; ++round) {
       const BlockId block = round * 3;
@@ -83,7 +83,7 @@ class MigrationTest : public testing::TestWithParam<Direction> {
       return died || world().device().progress()->left == 0;
     });
   }
-  /// Opens the volume alone, and finds everything there.
+  /// Opens only the new volume, and finds everything there.
   void check_moved() {
     ASSERT_GOOD(world().open(kTo));
     ASSERT_NO_FATAL_FAILURE(check());
@@ -105,12 +105,12 @@ TEST_P(MigrationTest, MovesEverythingWhileItIsUsed) {
   EXPECT_EQ(progress->hindrance, "");
   ASSERT_GOOD(world().close());
   newest_ = world().rows(kTo);
-  ASSERT_EQ(newest_.size(), kBlocks);  // three more, and three less
+  ASSERT_EQ(newest_.size(), kBlocks);  // three were added and three discarded
   check_moved();
 }
 
-// The client's power is cut, or it is killed, before or after one of its commits, the decisions of
-// evictions and the sessions of both volumes among them. To try all: S3O_STRIDE=1.
+// The client loses its power or is killed, before or after one of its commits, including the
+// decisions of evictions and the sessions of both volumes. To try all of them: S3O_STRIDE=1.
 TEST_P(MigrationTest, GoesOnAfterAnyCut) {
   const char* given = std::getenv("S3O_STRIDE");
   const std::size_t stride = given ? std::strtoull(given, nullptr, 10) : 37;
@@ -152,7 +152,7 @@ TEST_P(MigrationTest, TheSourceKeepsWhatItHad) {
   check();
 }
 
-// Both volumes' parts of vault.db are made again from what the servers of each hold.
+// Both volumes' parts of vault.db are rebuilt from what the servers of each hold.
 TEST_P(MigrationTest, GoesOnAfterTheClientHasLostItsDisk) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_GOOD(world().open(kTo, kFrom, 512));  // a block a second
@@ -180,7 +180,8 @@ TEST_P(MigrationTest, GoesOnAfterTheClientHasLostItsDisk) {
   check_moved();
 }
 
-// As a migration begins: the engine of the source is given up once it holds nothing alone.
+// The commit fails as a migration begins: the engine of the source is given up only once all its
+// data are committed.
 TEST_P(MigrationTest, ACommitThatFailsLeavesTheEngineInUse) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_GOOD(world().open(kFrom));
@@ -237,7 +238,7 @@ TEST_P(MigratingDeviceTest, SaysHowLongItTakes) {
   const auto takes = world().device().progress()->takes;
   ASSERT_TRUE(takes);
   EXPECT_NEAR(std::chrono::duration<double>(*takes).count(), kBlocks / 2, 1.5);
-  // Nobody waits for the rate.
+  // Closing does not wait for the rate.
   const Duration begun = world().now();
   ASSERT_GOOD(world().close());
   EXPECT_LE(world().now() - begun, std::chrono::seconds(1));
@@ -255,7 +256,7 @@ TEST_P(MigratingDeviceTest, AnotherRateCountsAtOnce) {
   ASSERT_GOOD(world().close());
 }
 
-// As after a kill before the end.
+// This is the state after a kill just before the migration's end.
 TEST_P(MigratingDeviceTest, NothingMayBeLeftToCopy) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_GOOD(world().open(kTo, kFrom));
@@ -267,7 +268,7 @@ TEST_P(MigratingDeviceTest, NothingMayBeLeftToCopy) {
   ASSERT_GOOD(world().close());
 }
 
-// What a mount is about to free is not copied.
+// Blocks that a mount is about to free are not copied.
 TEST_P(MigratingDeviceTest, NothingIsCopiedBeforeItIsTold) {
   ASSERT_NO_FATAL_FAILURE(fill());
   world().copies_at_once = false;
@@ -296,7 +297,7 @@ TEST_P(MigratingDeviceTest, WhatIsDiscardedLeavesRoomAtOnce) {
   ASSERT_GOOD(world().close());
 }
 
-// A request that waits for the block of a copy goes on after the pause.
+// A request that waits for a copy of its block goes on after the pause.
 TEST_P(MigratingDeviceTest, APauseDoesNotWaitForWhatItHolds) {
   ASSERT_NO_FATAL_FAILURE(fill());
   bool asked = false, paused = false;
@@ -321,7 +322,7 @@ TEST_P(MigratingDeviceTest, APauseDoesNotWaitForWhatItHolds) {
   ASSERT_GOOD(world().close());
 }
 
-// A block that is read once is asked of the volume from then on.
+// After one read the block is read from the new volume.
 TEST_P(MigratingDeviceTest, AReadMovesItsBlock) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_GOOD(world().open(kTo, kFrom, 1));  // the copies take forever

@@ -1,4 +1,4 @@
-// The lives of a client with two volumes, and their servers.
+// The successive lives of a client with two volumes, and their servers.
 #include "tests/sim/migration_world.h"
 
 #include <stdexcept>
@@ -110,7 +110,7 @@ void MigrationWorld::make(Side side, const VolumeParams& params) {
   require(set_rows(side, {}));
 }
 
-// ---- lives
+// ---- lives of the client
 
 std::shared_ptr<MigrationWorld::Life> MigrationWorld::new_life(std::unique_ptr<SimDisk> disk) {
   auto life = std::make_shared<Life>();
@@ -124,7 +124,7 @@ std::shared_ptr<MigrationWorld::Life> MigrationWorld::new_life(std::unique_ptr<S
   return life;
 }
 
-// May be called from within the dying client: nothing of it runs or is destroyed here.
+// May be called from within the dying client, so none of its code runs or is destroyed here.
 void MigrationWorld::end_life() {
   const auto life = life_;
   life->dead = true;

@@ -1,6 +1,6 @@
-// A client with two volumes, each with servers of its own, in one thread, from one seed: blocks
-// move from one to the other while they are used. Only the client dies; what a server's death does
-// is tested for each scheme.
+// A client with two volumes, each with servers of its own, in one thread and from one seed. Blocks
+// move from one to the other while they are used. Only the client dies; each scheme has its own
+// tests of a server's death.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -25,31 +25,31 @@ class MigrationWorld {
  public:
   enum Side : std::size_t { kFrom, kTo };
 
-  /// Makes both volumes, whose servers run from then on. The client does not.
+  /// Makes both volumes. Their servers run from then on, and the client does not.
   MigrationWorld(const VolumeParams& from, const VolumeParams& to, std::uint64_t seed);
   ~MigrationWorld();
 
-  /// Opens the volumes, and has the device serve `to`, and `from`, if it is given, as its source.
-  /// An error of a client that lost its power says that.
+  /// Opens the volumes. The device serves `to`, with `from` as its source if it is given. If the
+  /// client lost its power, the error says so.
   Status open(Side to, std::optional<Side> from = {}, std::uint64_t rate = 0);
   Status close();
-  /// Pauses the device, and lets go of the volumes under it; and opens them again.
+  /// pause() pauses the device and closes the volumes under it; go_on() opens them again.
   Status pause();
   Status go_on(Side to, std::optional<Side> from, std::uint64_t rate);
-  /// Pauses the device alone; and commits what it has acknowledged.
+  /// hold() only pauses the device; commit_held() commits what it has acknowledged.
   Status hold();
   Status commit_held();
-  /// Whether blocks are copied as soon as there is a source.
+  /// Sets whether blocks are copied as soon as there is a source.
   bool copies_at_once = true;
-  /// The client, which does not run, finds an empty disk.
+  /// The client, which does not run, loses the content of its disk.
   void lose_disk();
-  /// Makes the volume's vault.db again from what its servers hold.
+  /// Rebuilds the volume's vault.db from what its servers hold.
   Status rebuild(Side side);
-  /// What a participant has in the volume's vault.db: a number for each block.
+  /// The rows of a participant in the volume's vault.db: a number for each block.
   std::map<BlockId, std::uint64_t> rows(Side side);
   Status set_rows(Side side, const std::map<BlockId, std::uint64_t>& rows);
 
-  /// The client's process ends at this instant. Cuts of its disk() end it too.
+  /// Ends the client's process at this instant. A power cut of its disk() ends it too.
   void kill() {
     if (!life_->dead) end_life();
   }
@@ -58,19 +58,19 @@ class MigrationWorld {
   VolumeEngine& engine(Side side) { return *life_->engines[side]; }
   SimDisk& disk() { return *life_->disk; }
 
-  /// Each step of the client's disk (Disk::step).
+  /// Called for each step of the client's disk (Disk::step).
   std::function<void(std::string_view name, bool done)> on_step;
-  /// A question from the client to a server of this side; false loses it.
+  /// Called for a request from the client to a server of this side; returning false loses it.
   std::function<bool(Side side, const Bytes& message)> filter;
 
-  /// Errors: of the device; and that the client lost its power meanwhile.
+  /// Errors: those of the device; the client lost its power meanwhile.
   Result<Bytes> read(BlockId block);
   Status write(BlockId block, std::uint64_t generation);
   Status commit();
   void discard(BlockId block);
   Bytes pattern(BlockId block, std::uint64_t generation) const;
 
-  /// Throws when nothing is left to do, or after a day (of simulated time).
+  /// Throws when nothing is left to do, or after a day of simulated time.
   void run_until(const std::function<bool()>& done);
   void pass(Duration time);
   Duration now() const { return clock_.now(); }
@@ -89,7 +89,7 @@ class MigrationWorld {
     std::unique_ptr<Network> network;
     std::vector<std::unique_ptr<Server>> servers;
   };
-  /// From one start of the client to its end.
+  /// Lasts from one start of the client to its end.
   struct Life {
     ~Life();
     std::unique_ptr<SimDisk> disk;

@@ -1,4 +1,4 @@
-// A mirror in use of which servers go away, come back, or answer only some of the time.
+// A mirror in use, whose servers go away, come back, or answer only some of the time.
 #pragma once
 
 #include "oramcore/protocol/repair_messages.h"
@@ -23,7 +23,7 @@ class MirrorInUse : public FilledVolume {
       if (standing(server) != Standing::in_step) return false;
     return true;
   }
-  /// All of them for one volume, one of them for each server of the others.
+  /// Returns all absences for one volume, and one of them for each server of the other volumes.
   std::vector<Absence> absences_of(Party server) const {
     if (cluster_.servers() == 3u) return {std::begin(kAbsences), std::end(kAbsences)};
     return {kAbsences[(server - 1u) % std::size(kAbsences)]};
@@ -46,10 +46,10 @@ class MirrorInUse : public FilledVolume {
   }
   void come_back(Party server) {
     cluster_.network.filter = {};
-    // Its power may be cut while it starts.
+    // The server's power may be cut while it starts.
     if (!cluster_.runs(server)) static_cast<void>(cluster_.try_start_server(server));
   }
-  /// Writes and reads all blocks, several at a time. The longest that one took.
+  /// Writes and reads all blocks, several at a time. Returns the longest time that one took.
   Duration work() {
     Duration longest{};
     std::size_t under_way = 0;
@@ -78,7 +78,7 @@ class MirrorInUse : public FilledVolume {
     }
     return longest;
   }
-  /// Writes a block now and then, for so long. The longest that one took.
+  /// Writes a block now and then, for this long. Returns the longest time that one write took.
   Duration longest_of_writes(Duration time, Duration between = std::chrono::milliseconds(100)) {
     Duration longest{};
     for (const Duration end = cluster_.clock.now() + time; cluster_.clock.now() < end;) {
@@ -91,7 +91,7 @@ class MirrorInUse : public FilledVolume {
     }
     return longest;
   }
-  /// The next write begins no eviction.
+  /// Makes sure that the next write begins no eviction.
   void begin_group() {
     const auto evictions = [&] { return cluster_.engine().status().evictions; };
     for (auto before = evictions(); evictions() == before;) {
@@ -99,7 +99,7 @@ class MirrorInUse : public FilledVolume {
       settle_evictions();
     }
   }
-  /// The same answer, but an error.
+  /// The same answer, but as an error.
   static Bytes refusal_of(const Bytes& answer) {
     constexpr std::string_view kWords = "it does not work";
     Bytes refusal(answer.begin(), answer.begin() + Rpc::kHeaderSize);
@@ -114,7 +114,7 @@ class MirrorInUse : public FilledVolume {
       EXPECT_EQ(buckets_of(server), first) << "server " << +server;
   }
 
-  /// A block that lies below the root, and where. The client does not run.
+  /// Returns a block that lies below the root, and its place. The client does not run.
   Position one_in_the_tree(BlockId& block) {
     auto state = ClientState::open(cluster_.database(), cluster_.disk(kClient));
     Cluster::require(state);

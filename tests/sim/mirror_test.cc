@@ -1,5 +1,5 @@
-// Mirrors in the simulator: replicas stay equal, lies are caught before anything depends on them,
-// maintenance goes round, and one server that is left gives everything back.
+// Mirrors in the simulator. Replicas stay equal, lies are caught before anything depends on them,
+// maintenance reaches every block, and one server that is left gives everything back.
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -18,7 +18,7 @@ VolumeParams mirror_of(Scheme scheme) {
 
 class MirrorTest : public test::FilledVolume {
  protected:
-  /// From now on each message of this type from the liar (or from any server) to another one is
+  /// From now on each message of this type from the liar (or from any server) to another server is
   /// changed.
   void lie(std::optional<Party> liar, MessageType type, std::function<void(Bytes&)> change) {
     cluster_.network.filter = [this, liar, type, change](Party from, Party to,
@@ -50,12 +50,12 @@ TEST_P(MirrorTest, ReplicasAreEqual) {
   for (Party server = 2; server <= cluster_.servers(); ++server)
     EXPECT_EQ(buckets_of(server), first) << "server " << +server;
   std::set<Bytes> different(first.begin(), first.end());
-  EXPECT_GT(2 * different.size(), first.size()) << "only a tree that grew has slots twice";
+  EXPECT_GT(2 * different.size(), first.size()) << "only a tree that grew has two copies of slots";
   check_contents();
 }
 
-// Every server in turn changes what it passes on in evictions. None of them is decided, and once it
-// tells the truth everything is there.
+// Every server in turn changes what it passes on in evictions. None of these evictions is decided,
+// and once the server tells the truth, everything is there.
 TEST_P(MirrorTest, ALieInAnEvictionIsCaughtBeforeItIsDecided) {
   ASSERT_NO_FATAL_FAILURE(fill());
   std::size_t all_lies = 0;
@@ -93,8 +93,8 @@ TEST_P(MirrorTest, ALieInAnEvictionIsCaughtBeforeItIsDecided) {
   go_on();
 }
 
-// Whichever servers work: with one that does not lie in the place of the liar evictions go on, else
-// they stop and say why, and reads go on.
+// If an honest server can work in the liar's place, evictions go on. Otherwise they stop and say
+// why, and reads go on.
 TEST_P(MirrorTest, AWorkerThatAlwaysLiesStopsEvictionsOrIsPassedBy) {
   ASSERT_NO_FATAL_FAILURE(fill());
   settle_evictions();
@@ -134,7 +134,7 @@ TEST_P(MirrorTest, AWorkerThatAlwaysLiesStopsEvictionsOrIsPassedBy) {
   go_on();
 }
 
-// One server's copies of some slots are wrong under right checksums: they are found when the check
+// One server's copies of some slots are wrong under right checksums. They are found when the check
 // of an eviction fails, and replaced.
 TEST_P(MirrorTest, AWrongCopyIsReplacedAndEvictionsGoOn) {
   ASSERT_NO_FATAL_FAILURE(fill());
@@ -156,10 +156,10 @@ TEST_P(MirrorTest, AWrongCopyIsReplacedAndEvictionsGoOn) {
   EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
 }
 
-// One server shows, in each slot, a row that it holds elsewhere: it opens, and is not what belongs
-// there. The other server's is.
+// One server shows, in each slot, a row that it holds elsewhere. The row opens, but does not belong
+// there; the other server's does.
 TEST_P(MirrorTest, AnotherBlockInASlotIsNotSettledOn) {
-  if (cluster_.servers() > 2) return;  // more of them outvote it
+  if (cluster_.servers() > 2) return;  // more servers outvote it
   ASSERT_NO_FATAL_FAILURE(fill());
   settle_evictions();
   for (const Party liar : {Party{1}, Party{2}}) {
@@ -178,12 +178,12 @@ TEST_P(MirrorTest, AnotherBlockInASlotIsNotSettledOn) {
   }
 }
 
-// The question comes again when the eviction is just being committed, and the tree grows: it is
-// answered as before or refused.
+// The request comes again just when the eviction is being committed and the tree grows. The server
+// answers as before, or refuses.
 TEST_P(MirrorTest, ALateQuestionAboutAnEvictionIsOfThatOne) {
   std::map<Party, Bytes> question;
   std::map<std::pair<Party, std::uint64_t>, Bytes> answers;
-  std::map<std::uint64_t, std::uint64_t> repeats;  // number: of the question it repeats
+  std::map<std::uint64_t, std::uint64_t> repeats;  // by number: the request that it repeats
   std::uint64_t next = 0x3000000, late = 0;
   const auto number_of = [](const Bytes& message) {
     std::uint64_t number = 0;
@@ -249,7 +249,8 @@ TEST_P(MirrorTest, NoSummandOfAServerThatDoesNotWorkIsTaken) {
   const auto before = cluster_.engine().status().accesses;
   ASSERT_NO_FATAL_FAILURE(check_contents());
   cluster_.network.observer = {};
-  EXPECT_EQ(ids.size(), cluster_.engine().status().accesses - before) << "one was asked for again";
+  EXPECT_EQ(ids.size(), cluster_.engine().status().accesses - before)
+      << "a retrieval was asked for again";
 }
 
 // The helper lies when it gives a third server its lost copies, which are compared before they
@@ -277,7 +278,7 @@ TEST_P(MirrorTest, ACopyIsComparedWithMoreThanItsSource) {
   go_on();
 }
 
-// A server that changes its answers spoils a retrieval of a block and one of nothing alike, and
+// A server that changes its answers spoils a retrieval of a block and a dummy retrieval alike, and
 // the client does the same after both.
 TEST_P(MirrorTest, ASpoiltAnswerShowsNothingOfWhatWasAskedFor) {
   ASSERT_NO_FATAL_FAILURE(fill());
@@ -298,7 +299,7 @@ TEST_P(MirrorTest, ASpoiltAnswerShowsNothingOfWhatWasAskedFor) {
     std::ranges::sort(sent);
     return sent;
   };
-  // The same change cancels out in two summands.
+  // The same change in two summands cancels out.
   if (cluster_.params().scheme.threshold % 2 == 0) GTEST_SKIP();
   const auto of_a_block = messages_of_a_read(4);
   const auto of_nothing = messages_of_a_read(kBlocks + 7);
@@ -342,7 +343,7 @@ TEST_P(MirrorTest, MaintenanceGoesRound) {
   const auto newest_access = [&] { return cluster_.engine().status().accesses; };
   const std::uint64_t before = newest_access();
   std::uint64_t generation = 10;
-  // One block alone is written, for as long as all take to be maintained.
+  // Only one block is written, for as long as it takes to maintain all blocks.
   while (newest_access() - before < (kBlocks + 2) * every) write(0, ++generation);
   settle_evictions();
   ASSERT_OK(cluster_.commit());
@@ -358,7 +359,7 @@ TEST_P(MirrorTest, MaintenanceGoesRound) {
   check_contents();
 }
 
-// All stores but one are lost, and made again from the one that is left.
+// All stores but one are lost, and rebuilt from the one that is left.
 TEST_P(MirrorTest, OneThatIsLeftGivesAllBack) {
   ASSERT_NO_FATAL_FAILURE(fill());
   settle_evictions();
@@ -383,7 +384,7 @@ TEST_P(MirrorTest, OneThatIsLeftGivesAllBack) {
   go_on();
 }
 
-// The client's database is lost, and made again from the labels under the layers.
+// The client's database is lost, and rebuilt from the labels under the layers.
 TEST_P(MirrorTest, LabelsAreReadUnderTheirLayers) {
   ASSERT_NO_FATAL_FAILURE(fill());
   settle_evictions();

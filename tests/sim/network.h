@@ -12,8 +12,8 @@
 
 namespace s3oram::test {
 
-/// Probabilities for each message. A message that is late or comes a second time comes after up to
-/// `short_delay`, now and then (one in four) `long_delay`.
+/// Probabilities for each message. A late message, or a second copy of one, comes after up to
+/// `short_delay`, or in one of four cases up to `long_delay`.
 struct NetworkFaults {
   double lost = 0, doubled = 0, late = 0;
   Duration short_delay = std::chrono::milliseconds(20), long_delay = std::chrono::seconds(20);
@@ -21,26 +21,26 @@ struct NetworkFaults {
 
 class Network {
  public:
-  /// `clock` measures delays; without one there are none.
+  /// `clock` measures delays; without a clock there are none.
   explicit Network(Executor executor, Clock* clock = nullptr, std::uint64_t seed = 0,
                    Trace* trace = nullptr);
 
-  /// Sees every message that a party sends, whatever becomes of it.
+  /// Called with every message that a party sends, even if it is lost.
   std::function<void(Party from, Party to, const Bytes& message)> observer;
-  /// Sees every message that is about to arrive, before the receiver does.
+  /// Called with every message that is about to arrive, before the receiver sees it.
   std::function<void(Party from, Party to, const Bytes& message)> on_arrival;
-  /// Sees every message; false loses it.
+  /// Called with every message; returning false loses it.
   std::function<bool(Party from, Party to, const Bytes& message)> filter;
   NetworkFaults faults;
 
-  /// A port in the name of `self`, which messages for `self` go to from now on.
+  /// Returns a port in the name of `self`, to which messages for `self` go from now on.
   std::unique_ptr<Transport> attach(Party self);
-  /// Nothing goes to or from this port any more.
+  /// From now on nothing goes to or from this port.
   void detach(Transport& port);
 
-  /// A message, as if `from` had sent it; no fault befalls it.
+  /// Delivers a message as if `from` had sent it, without faults.
   void deliver(Party from, Party to, Bytes message);
-  /// A new connection to `to` comes about at `self`.
+  /// Makes a new connection from `self` to `to`.
   void connect(Party self, Party to);
 
  private:

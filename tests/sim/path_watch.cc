@@ -20,7 +20,7 @@ void PathWatch::saw(Party from, Party to, const Bytes& message) {
   const ByteSpan body = ByteSpan(message).subspan(Rpc::kHeaderSize);
   const std::uint64_t number = number_of(message);
   if (from == kClient && is_question(message)) {
-    // All servers that are asked are asked alike.
+    // All servers that are asked get the same request.
     if (type == MessageType::retrieve) retrieved(*decode<SharedRetrieveRequest>(body));
     if (type == MessageType::write_root)
       root_writes_[{to, number}] = decode<WriteRootRequest>(body)->write_number;
@@ -40,7 +40,7 @@ void PathWatch::retrieved(const RetrieveRequest& request) {
   // The tree may have grown meanwhile.
   const unsigned bits = std::min<unsigned>(access.height, request.height);
   if (bucket_on_path(access.path, bits) != bucket_on_path(request.leaf, bits))
-    wrong_ = fmt::format("turn {} has asked for two paths", request.write_number);
+    wrong_ = fmt::format("write {} has asked for two paths", request.write_number);
 }
 
 void PathWatch::client_died() {
@@ -58,7 +58,7 @@ void PathWatch::client_lost() {
 
 std::string PathWatch::opened() {
   if (std::exchange(opening_, false) && !unfinished_.empty() && wrong_.empty())
-    wrong_ = fmt::format("the access of turn {} was cut short and not repeated first",
+    wrong_ = fmt::format("the access of write {} was cut short and not repeated first",
                          *unfinished_.begin());
   return wrong_;
 }

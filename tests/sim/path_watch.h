@@ -1,6 +1,6 @@
-// Watches the client's messages for Rule::access_records: whatever happens, a turn's retrieval asks
-// for the same path each time, and an access that a crash cut short is finished when the volume is
-// opened again.
+// Watches the client's messages for Rule::access_records. Whatever happens, the retrieval of a
+// write number asks for the same path each time, and an access that a crash cut short is finished
+// when the volume is opened again.
 #pragma once
 
 #include <map>
@@ -14,21 +14,22 @@ namespace s3oram::test {
 
 class PathWatch {
  public:
-  /// A root write may count once so many servers have answered it.
+  /// A root write may count once this many servers have answered it.
   explicit PathWatch(Party servers) : servers_(servers) {}
 
   void saw(Party from, Party to, const Bytes& message);
   void client_died();
-  /// With its disk: what it had under way is over. (Its turns do not come again.)
+  /// The client died with its disk, so what it had under way is over. (Its write numbers do not
+  /// come again.)
   void client_lost();
-  /// The client has opened the volume. What is wrong, or nothing.
+  /// The client has opened the volume. Returns what is wrong, or an empty text.
   std::string opened();
 
  private:
   struct Access {
     Leaf path = 0;
-    unsigned height = 0;      // so many bits of it count
-    std::set<Party> written;  // who has answered the root write
+    unsigned height = 0;      // this many bits of it count
+    std::set<Party> written;  // servers that have answered the root write
   };
   void retrieved(const RetrieveRequest& request);
 

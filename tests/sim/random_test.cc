@@ -1,4 +1,4 @@
-// A number of random runs, and seeds that once found something.
+// A number of random runs, and seeds that once found a fault.
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, RandomRuns, kSeeds);
 
 TEST(Simulator, SeedsThatOnceFoundSomething) {
   spdlog::set_level(spdlog::level::off);
-  // 13194: a tree that has just grown asks to grow again, and a server has not yet flipped.
+  // 13194: a tree that has just grown asks to grow again, when a server has not committed yet.
   for (const std::uint64_t seed : {13194}) EXPECT_EQ(simulate(seed).failure, "") << seed;
 }
 
@@ -72,7 +72,7 @@ TEST(Simulator, ASeedGivesTheSameRunAgain) {
   spdlog::set_level(spdlog::level::off);
   for (std::uint64_t seed = 500; seed < 504; ++seed) {
     const auto first = simulate(seed);
-    simulate(seed + 1000);  // what ran in between leaves no trace
+    simulate(seed + 1000);  // runs in between leave no trace
     const auto second = simulate(seed);
     EXPECT_EQ(first.trace, second.trace) << "seed " << seed;
     EXPECT_EQ(first.steps, second.steps) << "seed " << seed;

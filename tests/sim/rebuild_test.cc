@@ -1,4 +1,4 @@
-// The client's disk is lost: its state is rebuilt from what the servers hold.
+// The client's disk is lost, and its state is rebuilt from what the servers hold.
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
@@ -20,7 +20,7 @@ constexpr std::uint32_t kSize = test::kBlockSize;
 
 class RebuildTest : public test::FilledVolume {
  protected:
-  /// Nothing was committed but what had to be.
+  /// Loses the client without a commit; only necessary commits have happened.
   void lose() {
     cluster_.kill_client();
     cluster_.lose_client();
@@ -33,7 +33,7 @@ class RebuildTest : public test::FilledVolume {
     ASSERT_OK(*done);
     newest_[block] = 8;
   }
-  /// All slots become as the oldest version left them, which knew no labels.
+  /// All slots become as the oldest version left them, which had no labels.
   void make_older() {
     std::map<Party, std::vector<Bytes>> shares;
     for (Party server = 1; server <= cluster_.servers(); ++server)
@@ -51,7 +51,7 @@ class RebuildTest : public test::FilledVolume {
       for (std::size_t i = 0; i < slot.size(); ++i) older[i] ^= slot[i];
       changes.push_back(older);
     }
-    ASSERT_GE(blocks.size(), kBlocks) << "the servers have not the same slots";
+    ASSERT_GE(blocks.size(), kBlocks) << "the servers do not have the same slots";
     // A term that is added to all shares is added to the secret.
     for (Party server = 1; server <= cluster_.servers(); ++server) {
       std::size_t next = 0;
@@ -72,7 +72,8 @@ class RebuildTest : public test::FilledVolume {
     return recover(servers, few);
   }
 
-  /// What a server adds to its share so that with the first others' it makes up another secret.
+  /// Returns what a server adds to its share to make up another secret together with the shares of
+  /// the first other servers.
   std::uint8_t change_of_share(Party liar, std::uint8_t change) const {
     Bytes servers{liar};
     for (Party other = 1; servers.size() <= cluster_.params().scheme.threshold; ++other)
@@ -126,10 +127,10 @@ TEST_P(RebuildTest, KnowsThePartsOfABackup) {
   lose();
   rebuilt = cluster_.rebuild_client();
   ASSERT_OK(rebuilt);
-  EXPECT_EQ(rebuilt->backup, (std::vector<BlockId>{3, 5, 40})) << "reading changes nothing of it";
+  EXPECT_EQ(rebuilt->backup, (std::vector<BlockId>{3, 5, 40})) << "reading must not change it";
 }
 
-// Else it could make a user believe that there is no backup, and have the others keep its lie.
+// Otherwise it could hide the backup, and have the others keep its lie.
 TEST_P(RebuildTest, NoServerCanHideABackup) {
   ASSERT_NO_FATAL_FAILURE(fill());
   for (const BlockId block : {3, 5, 40}) ASSERT_NO_FATAL_FAILURE(back_up(block));
@@ -152,7 +153,7 @@ TEST_P(RebuildTest, IsCutShortAndBegunAgain) {
   for (int loss = 0; loss < 4; ++loss) {
     cluster_.engine().write(loss, pattern(loss, 3, kSize), [](const Status&) {});
     for (auto steps = random() % 60; steps > 0; --steps) cluster_.step();
-    // Which of the two it holds is not known.
+    // It is not known which of the two contents the block holds.
     newest_.erase(static_cast<BlockId>(loss));
     lose();
     for (std::uint64_t most = 1; most < 3000; most *= 2) {
@@ -187,7 +188,7 @@ TEST_P(RebuildTest, OneServersDiskMayRot) {
   go_on();
 }
 
-// Its checksums are right: only the others know better.
+// Its checksums are right; only the other servers show that it is wrong.
 TEST_P(RebuildTest, OneServersSharesMayBeWrong) {
   ASSERT_NO_FATAL_FAILURE(fill());
   lose();
@@ -232,7 +233,7 @@ TEST_P(RebuildTest, AServerThatWasSetBackIsRefusedByName) {
     EXPECT_NE(rebuilt.error().message.find("server 2 has lost evictions"), std::string::npos)
         << rebuilt.error().message;
     const auto opened = cluster_.open_client();
-    EXPECT_FALSE(opened) << "nothing is there to go on with";
+    EXPECT_FALSE(opened) << "there is no state to go on with";
   }
   cluster_.stop_server(2);
   cluster_.replace_disk(2, newest);
@@ -250,9 +251,9 @@ TEST_P(RebuildTest, AStateThatIsThereIsNotReplaced) {
   go_on();
 }
 
-// The client dies at any moment, every other time right after it has decided an eviction, and what
-// it has stored stays as good as it was: whether the state was then rebuilt beside it, or that
-// was cut short at any moment too.
+// The client dies at any moment, every other time right after it has decided an eviction. Its
+// stored state stays usable, whether the state was then rebuilt beside it or the rebuild was cut
+// short at any moment.
 TEST_P(RebuildTest, AFormerStateGoesOn) {
   ASSERT_NO_FATAL_FAILURE(fill());
   std::mt19937_64 random(11);
@@ -283,7 +284,7 @@ TEST_P(RebuildTest, AFormerStateGoesOn) {
             EXPECT_TRUE(rebuilt && rebuilt->former_was_last);
           },
           Cluster::Rebuilding::beside);
-      // Now and then before a server hears of the session.
+      // In some rounds the rebuild dies before a server hears of the session.
       begins = random() % 4 == 0;
       steps = begins || random() % 2 ? 100'000'000 : random() % 2000;
       cluster_.run_until([&] { return ended || steps-- == 0 || !cluster_.runs(kClient); });
@@ -314,7 +315,7 @@ TEST_P(RebuildTest, AFormerStateOfANewVolumeGoesOn) {
   go_on();
 }
 
-// Of the same session even: what it says would be names of blocks that hold other data by now.
+// This includes a copy of the same session: other data lies at its places by now.
 TEST_P(RebuildTest, AnOlderCopyOfTheStateHasNoSay) {
   ASSERT_NO_FATAL_FAILURE(fill());
   for (BlockId accesses = 0; accesses < 3 * cluster_.params().evict_every; ++accesses) {
@@ -336,7 +337,7 @@ TEST_P(RebuildTest, AnOlderCopyOfTheStateHasNoSay) {
   }
 }
 
-// Of the same session even, and before the newest one is shut out.
+// Even a copy of the same session is refused before it shuts the newest one out.
 TEST_P(RebuildTest, AnOlderCopyOfTheStateIsRefused) {
   ASSERT_NO_FATAL_FAILURE(fill());
   for (unsigned accesses = 0; accesses < 3 * cluster_.params().evict_every; ++accesses) {

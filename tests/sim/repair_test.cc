@@ -1,4 +1,4 @@
-// A server's disk is lost: it takes its place again, and its shares are rebuilt by the others.
+// A server's disk is lost. The server takes its place again, and the others rebuild its shares.
 #include <random>
 
 #include "oramcore/sharing/shamir.h"
@@ -48,7 +48,7 @@ class RepairTest : public test::FilledVolume {
             out.emplace(co_await engine.scrub(std::move(which)));
           }(cluster_.engine(), std::move(servers), healed));
   }
-  /// Once it is done nothing is left to be found.
+  /// Re-enrols and scrubs. Afterwards nothing is left to be found.
   void repair(const std::set<Party>& servers) {
     ASSERT_OK(cluster_.reenrol(servers));
     ASSERT_OK(cluster_.open_client());
@@ -62,14 +62,15 @@ class RepairTest : public test::FilledVolume {
     check_contents();
   }
 };
-// The two evictors; and what depends on how many servers there are, with all volumes.
+// Tests that depend on the evictor use the two evictors; tests that depend on the number of servers
+// use all volumes.
 INSTANTIATE_TEST_SUITE_P(Volumes, RepairTest,
                          testing::ValuesIn(test::kVolumes + 1, test::kVolumes + 3),
                          test::volume_name);
 class RepairOfAll : public RepairTest {};
 S3O_WITH_EACH_SCHEME(RepairOfAll);
 
-// It sends other shares to the server that is repaired than it shows the client, who compares them.
+// A helper sends the repaired server other shares than it shows the client, which compares them.
 TEST_P(RepairTest, AHelperThatLiesSpoilsNoShare) {
   if (cluster_.params().security != Security::malicious) return;
   ASSERT_NO_FATAL_FAILURE(fill());
@@ -132,7 +133,7 @@ TEST_P(RepairOfAll, OneMoreIsTooMany) {
   go_on();
 }
 
-// A slot that is not healed by then is healed when it is met.
+// A slot that is not healed by then is healed when an access meets it.
 TEST_P(RepairTest, FromItsPlaceOnTheVolumeIsInUse) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.close_client());
@@ -161,8 +162,8 @@ TEST_P(RepairTest, WhileTheVolumeIsInUse) {
   check_contents();
 }
 
-// The client was killed in the middle of an eviction: decided, and perhaps committed somewhere, or
-// only prepared.
+// The client was killed in the middle of an eviction, which was decided and perhaps committed at
+// some server, or only prepared.
 TEST_P(RepairTest, WhateverWasUnderWay) {
   ASSERT_NO_FATAL_FAILURE(fill());
   std::mt19937_64 random(5);
@@ -190,8 +191,8 @@ TEST_P(RepairTest, WhateverWasUnderWay) {
   go_on();
 }
 
-// It has prepared an eviction that the client has decided, but not durably. If it went ahead, and
-// the client's power failed, nobody could bring the others after it.
+// The server has prepared an eviction that the client has decided, but not durably. If the server
+// went ahead, and the client's power failed, nobody could bring the others to the same version.
 TEST_P(RepairTest, AServerThatComesBackDoesNotGetAheadOfTheClient) {
   ASSERT_NO_FATAL_FAILURE(fill());
   while ((cluster_.engine().status().accesses + 1) % cluster_.params().evict_every != 0)
@@ -209,7 +210,7 @@ TEST_P(RepairTest, AServerThatComesBackDoesNotGetAheadOfTheClient) {
     opened |= deciding && from == kClient && to == 2 && is_question(message) &&
               type_of(message) == MessageType::open;
   };
-  // The next access is the last one before an eviction. Those after it wait for server 2, and open
+  // The next access is the last one before an eviction. Later accesses wait for server 2, and open
   // its session when it is back.
   std::set<std::uint64_t> asked;
   cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
@@ -234,7 +235,7 @@ TEST_P(RepairTest, AServerThatComesBackDoesNotGetAheadOfTheClient) {
   go_on();
 }
 
-// Any party may lose its power at any moment: the repair can be begun again, as often as it takes.
+// Any party may lose its power at any moment. The repair can be begun again, as often as necessary.
 TEST_P(RepairTest, CutShortAtAnyMoment) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.close_client());
@@ -253,7 +254,7 @@ TEST_P(RepairTest, CutShortAtAnyMoment) {
       if (party != kClient) cluster_.start_server(party);
     };
     for (bool there = false; !there;) {
-      // Of a place that was taken just before nobody was told.
+      // If a server took its place just before the cut, nobody was told.
       bool ended = false;
       cluster_.begin_reenrol({lost}, [&](const Status& status) {
         ended = true;
@@ -299,7 +300,7 @@ TEST_P(RepairTest, AServerWithAnotherVolumeIsLeftAlone) {
   go_on();
 }
 
-// It has not seen what was done since.
+// The server has not seen what was done since then.
 TEST_P(RepairTest, TheFormerDiskDoesNotComeBack) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.close_client());
@@ -334,7 +335,7 @@ const Mislaid kMislaid[] = {
     {"of another server", [](Bytes& slots, const Bytes& other) { slots = other; }},
 };
 
-// All of them: whatever a client then did would give blocks up.
+// All servers lack their shares, so anything that a client did would give blocks up.
 TEST_P(RepairTest, ServersThatLackTheirSharesSaySoBeforeAnythingIsTouched) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.close_client());
@@ -394,8 +395,8 @@ TEST_P(RepairTest, AServerThatLacksItsSharesAloneHasThemMadeAnew) {
   go_on();
 }
 
-// Set back while the volume is in use, and put right: nothing is lost, and nobody is told anything
-// else than to wait.
+// The server is rolled back while the volume is in use, and put right. Nothing is lost, and nobody
+// is told anything except to wait.
 TEST_P(RepairTest, AMountOutlastsAServerThatWasSetBack) {
   ASSERT_NO_FATAL_FAILURE(fill());
   cluster_.kill_server(2);
@@ -431,7 +432,8 @@ TEST_P(RepairTest, AMountOutlastsAServerThatWasSetBack) {
   go_on();
 }
 
-// As if the server had computed them so: nothing but the others' shares tells.
+// The shares look as if the server had computed them like that: only the others' shares show the
+// error.
 TEST_P(RepairTest, SharesThatAreWrongAreFoundAndTheirServerIsNamed) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.commit());
@@ -441,7 +443,7 @@ TEST_P(RepairTest, SharesThatAreWrongAreFoundAndTheirServerIsNamed) {
     ASSERT_NO_FATAL_FAILURE(change_slots(liar, [&](Bytes& share) {
       if (random() % 3 != 0) return;
       ++changed;
-      // One byte, or all of them.
+      // Changes one byte, or all bytes.
       share[random() % share.size()] ^= static_cast<std::uint8_t>(1 + random() % 255);
       for (auto& byte : share)
         if (changed % 2 == 0) byte ^= static_cast<std::uint8_t>(random());
@@ -450,7 +452,7 @@ TEST_P(RepairTest, SharesThatAreWrongAreFoundAndTheirServerIsNamed) {
     ASSERT_OK(healed);
     EXPECT_EQ(healed->lost, 0u);
     ASSERT_EQ(healed->shares.size(), 1u);
-    // Some of the liar's shares were out of date.
+    // Some of the liar's shares were no longer in use.
     EXPECT_GT(healed->shares.at(liar), 0u);
     EXPECT_LE(healed->shares.at(liar), changed);
     const auto again = scrub(all_servers());
@@ -462,7 +464,7 @@ TEST_P(RepairTest, SharesThatAreWrongAreFoundAndTheirServerIsNamed) {
   go_on();
 }
 
-// While accesses and evictions go on nothing looks wrong that is not.
+// While accesses and evictions go on, nothing that is right looks wrong.
 TEST_P(RepairTest, AllAreComparedWhileTheVolumeIsInUse) {
   ASSERT_NO_FATAL_FAILURE(fill());
   for (std::uint64_t generation = 30; generation < 34; ++generation) {
@@ -485,7 +487,7 @@ TEST_P(RepairTest, AllAreComparedWhileTheVolumeIsInUse) {
   go_on();
 }
 
-// A share that too few servers have may come back: a disk that was not mounted.
+// If too few servers have a share, it may come back: the disk may only have been unmounted.
 TEST_P(RepairTest, ALostSlotIsLeftAsItIs) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.commit());
@@ -536,7 +538,7 @@ TEST_P(RepairTest, ADiskThatCannotReadIsWritten) {
   go_on();
 }
 
-// Nobody reads them from there as long as the server runs.
+// As long as the server runs, nobody reads them from the disk.
 TEST_P(RepairTest, RootWritesThatRotOnTheDiskAreWrittenAnew) {
   ASSERT_NO_FATAL_FAILURE(fill());
   cluster_.settle();
@@ -583,7 +585,7 @@ TEST_P(RepairTest, AnOrderThatComesTwiceIsCarriedOutOnce) {
   check_contents();
 }
 
-// Evictions, and who has found damage, wait for a part of it at most.
+// Evictions, and accesses that find damage, wait for at most a part of it.
 TEST(Scrub, DoesNotHoldUpWhatIsDoneMeanwhile) {
   Cluster cluster(test::safe_volume(Evictor::shuffle, 4), 57);
   constexpr BlockId kMany = 300;
@@ -618,7 +620,7 @@ TEST(Scrub, DoesNotHoldUpWhatIsDoneMeanwhile) {
   EXPECT_EQ(cluster.engine().status().unreadable, 0u);
 }
 
-// Its disk takes what is written, and changes it at once.
+// The disk accepts what is written, and changes it immediately.
 TEST(Scrub, AHelperThatIsDamagedAgainAndAgainIsNotAskedAgain) {
   Cluster cluster(
       test::with(test::matrix_volume(min_bucket_size(2), 2, {1, 4}), Privacy::computational), 58);
@@ -651,7 +653,7 @@ TEST(Scrub, AHelperThatIsDamagedAgainAndAgainIsNotAskedAgain) {
   EXPECT_GT(healed->shares.at(2), 0u);
 }
 
-// A helper sends its part under a mask that is used once; only together do they say
+// A helper sends its part under a mask that is used once. Only together do the parts show
 // something, which is the share.
 TEST(RepairPrivacy, AHelperSendsNothingThatTellsItsShare) {
   Cluster cluster(test::safe_volume(Evictor::shuffle, 2), 3);
@@ -664,9 +666,9 @@ TEST(RepairPrivacy, AHelperSendsNothingThatTellsItsShare) {
   cluster.start_server(3);
   ASSERT_OK(cluster.reenrol({3}));
   ASSERT_OK(cluster.open_client());
-  std::map<std::uint64_t, SlotAddress> slots;  // by ticket
+  std::map<std::uint64_t, SlotAddress> slots;  // by request id
   std::map<std::uint64_t, std::map<Party, Bytes>> parts;
-  std::map<std::uint64_t, std::multiset<Seed>> seeds;  // of masks, by ticket
+  std::map<std::uint64_t, std::multiset<Seed>> seeds;  // seeds of masks, by request id
   std::uint64_t to_others = 0;
   cluster.network.observer = [&](Party from, Party to, const Bytes& message) {
     if (message.size() < Rpc::kHeaderSize) return;
@@ -676,7 +678,7 @@ TEST(RepairPrivacy, AHelperSendsNothingThatTellsItsShare) {
     if (from == kClient && is_question(message) && type_of(message) == MessageType::contribute) {
       const auto contribute = decode<ContributeRequest>(body);
       seeds[contribute->request_id].insert(contribute->masks.begin(), contribute->masks.end());
-      EXPECT_NE(to, 3) << "who gets the parts is not told the masks";
+      EXPECT_NE(to, 3) << "the receiver of the parts is not told the masks";
     }
     if (from == kClient || to == kClient) return;
     if (const auto masked_share = decode<MaskedShareRequest>(body);
@@ -697,12 +699,12 @@ TEST(RepairPrivacy, AHelperSendsNothingThatTellsItsShare) {
     ASSERT_EQ(of.size(), 2u);
     ASSERT_EQ(seeds[request_id].size(), 2u);
     EXPECT_EQ(seeds[request_id].count(*seeds[request_id].begin()), 2u)
-        << "both helpers have the same";
+        << "both helpers have the same mask";
     EXPECT_TRUE(seen_seeds.insert(*seeds[request_id].begin()).second) << "a seed was used twice";
     Bytes sum = of.at(1);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] ^= of.at(2)[i];
     for (const auto& [from, part] : of) {
-      // Many of the slots are the same: zeros. Their masks are not.
+      // Many of the slots are the same (zeros), but their masks are not.
       EXPECT_TRUE(seen.insert(part).second) << "a mask was used twice";
       std::array<unsigned, 256> counts{};
       for (const std::uint8_t byte : part) ++counts[byte];
@@ -728,9 +730,9 @@ INSTANTIATE_TEST_SUITE_P(Seeds, LosingServers, testing::Range(0, 2));
 
 TEST(LosingServersSeeds, ThatOnceFoundSomething) {
   spdlog::set_level(spdlog::level::off);
-  // 84681: a server's answer that reports damage is lost.
-  // 84986: its disk fails just after it has adopted the volume, as it reads what it then has.
-  // 2051825136: its power fails between two parts of what it adopts.
+  // 84681: the answer in which a server reports damage is lost.
+  // 84986: the server's disk fails just after it has re-enrolled, as it reads what it now has.
+  // 2051825136: the server's power fails between two parts of its re-enrolment.
   for (const std::uint64_t seed : {84681ULL, 84986ULL, 2051825136ULL})
     EXPECT_EQ(test::simulate(seed, test::Loser::server).failure, "") << seed;
 }

@@ -1,5 +1,5 @@
-// Another machine takes a server's place while the volume is in use, in all schemes: nothing is
-// lost, whatever was under way, and the new one has all that the former one had.
+// Another machine takes a server's place while the volume is in use, in all schemes. Nothing is
+// lost, whatever was under way, and the new server has everything that the previous one had.
 #include <set>
 
 #include "oramcore/protocol/repair_messages.h"
@@ -26,7 +26,7 @@ class ReplaceTest : public test::FilledVolume {
   bool in_step(Party server) {
     return cluster_.engine().status().servers[server - 1u].standing == Standing::in_step;
   }
-  /// Begins it: the former machine is gone, for good, at the exchange.
+  /// Begins to replace the server; at the exchange the previous machine is gone for good.
   void begin_to_replace(Party server) {
     replaced_.reset();
     exchanged_ = false;
@@ -45,7 +45,7 @@ class ReplaceTest : public test::FilledVolume {
             out.emplace(std::move(replaced));
           }(cluster_.engine(), std::move(replacement), replaced_));
   }
-  /// Until it is in its place, and whole.
+  /// Waits until the new server is in its place, with all its shares.
   void end_replacing(Party server) {
     ASSERT_NO_FATAL_FAILURE(await([&] { return exchanged_; }));
     cluster_.start_server(server);
@@ -102,7 +102,7 @@ TEST_P(ReplaceTest, WhateverIsUnderWay) {
   go_on();
 }
 
-// The servers of a simulation take no addresses; those that do not know of the new one are named.
+// The servers of a simulation take no addresses. Those that do not know the new one are named.
 TEST_P(ReplaceTest, NamesThoseThatAreNotTold) {
   ASSERT_NO_FATAL_FAILURE(fill());
   begin_to_replace(2);
@@ -111,7 +111,7 @@ TEST_P(ReplaceTest, NamesThoseThatAreNotTold) {
   check_contents();
 }
 
-// The client dies while the new machine is told of the volume, or is sent what it lacks.
+// The client dies while the new server is told of the volume, or is sent what it lacks.
 TEST_P(ReplaceTest, GoesOnAfterTheClientsDeath) {
   ASSERT_NO_FATAL_FAILURE(fill());
   for (const std::size_t progress : {0u, 30u, 120u, 400u}) {
@@ -123,7 +123,7 @@ TEST_P(ReplaceTest, GoesOnAfterTheClientsDeath) {
     steps(progress);
     cluster_.kill_client();
     cluster_.settle();
-    // What `server replace` does for a vault that is not mounted.
+    // The steps of `server replace` for a vault that is not mounted.
     if (!cluster_.open_client()) {
       cluster_.kill_client();
       ASSERT_OK(cluster_.reenrol({1}));
@@ -144,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(Volume, ReplaceMirror,
                          testing::Values(test::mirror_volume(6, 2, min_stash_slots(6, 2), {1, 3})),
                          [](const auto&) { return std::string("T1L3"); });
 
-// Nothing waits for the new one; and one that cannot be done without is not given up.
+// Nothing waits for the new server, and a server that is needed is not given up.
 TEST_P(ReplaceMirror, PausesNobodyAndKeepsEnough) {
   ASSERT_NO_FATAL_FAILURE(fill());
   begin_to_replace(2);
@@ -154,7 +154,7 @@ TEST_P(ReplaceMirror, PausesNobodyAndKeepsEnough) {
     ASSERT_NO_FATAL_FAILURE(write(block, ++generation_));
     EXPECT_LT(cluster_.clock.now() - begun, std::chrono::seconds(1));
   }
-  begin_to_replace(1);  // 2 is away
+  begin_to_replace(1);  // server 2 is away
   ASSERT_NO_FATAL_FAILURE(await([&] { return replaced_.has_value(); }));
   EXPECT_FALSE(exchanged_);
   ASSERT_FALSE(*replaced_);

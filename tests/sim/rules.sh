@@ -1,15 +1,16 @@
 #!/bin/bash
-# Every rule that keeps failures recoverable is left out in turn, and a test that passes with it must
-# fail: a rule whose absence nothing notices would not be tested.
+# Leaves out, in turn, every rule that keeps failures recoverable. A test must then fail; a rule
+# whose absence no test notices would not be tested.
 #
-#   rules.sh TESTS     the folder of the test programs, of a build with -DS3O_RULE_SWITCHES=ON
+#   rules.sh TESTS     TESTS is the folder of the test programs of a build with
+#   -DS3O_RULE_SWITCHES=ON
 set -uo pipefail
 
 cd "$1" || exit 1
-: "${RUNS:=400}" # random runs, at most; most rules are missed within ten
+: "${RUNS:=400}" # at most this many random runs; most missing rules are noticed within ten
 missed=0
 
-# noticed RULE PROGRAM [ARGUMENT...]
+# noticed RULE PROGRAM [ARGUMENT...]: the program fails without the rule.
 noticed() {
   local said code=0
   said=$(S3ORAMFS_LEAVE_OUT=$1 "./${@:2}" 2>&1) || code=$?
@@ -23,12 +24,12 @@ noticed() {
     echo "$1: $(grep -m 1 -E '^seed|Failure' <<< "$said")"
   fi
 }
-# In random runs of the simulator.
+# Rules that random runs of the simulator notice.
 at_random() {
   local rule
   for rule; do noticed "$rule" sim_run --seed 1 --runs "$RUNS"; done
 }
-# In one test of a program.
+# Rules that one test of a program notices.
 in_test() { noticed "$1" "$2" --gtest_filter="$3"; }
 
 at_random checksums durable-answers acknowledged-positions recovery-first intents copy-on-write \

@@ -1,4 +1,4 @@
-// Time that passes as fast as the process has nothing else to do, and clocks that disagree on it.
+// Time that passes as fast as the process allows, and clocks that disagree about it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -17,7 +17,7 @@ class FastClock final : public Clock {
   void call_after(Duration after, std::function<void()> then) override {
     timers_.emplace(now_ + after, std::move(then));
   }
-  /// Moves on to the next timer; false if there is none.
+  /// Advances to the next timer. Returns false if there is none.
   bool advance();
 
  private:
@@ -26,8 +26,8 @@ class FastClock final : public Clock {
   std::multimap<Duration, std::function<void()>> timers_;
 };
 
-/// One party's view of a true time: it runs too fast or too slow, and jumps ahead, as the clock of
-/// a machine does that slept. Its timers follow its own view.
+/// One party's view of a true time. It runs too fast or too slow, and jumps ahead like the clock of
+/// a machine that slept. Its timers follow its own view.
 class SimClock final : public Clock {
  public:
   /// The true clock must outlive all timers of this one.
@@ -35,7 +35,7 @@ class SimClock final : public Clock {
   Duration now() const override;
   void call_after(Duration after, std::function<void()> then) override;
 
-  /// Seconds of this clock in a true second; > 0. From now on.
+  /// Sets the seconds of this clock in a true second, from now on; > 0.
   void set_rate(double rate);
   void jump(Duration ahead);
 
@@ -45,7 +45,7 @@ class SimClock final : public Clock {
 
   Clock& truth_;
   double rate_ = 1;
-  Duration base_{0}, true_base_{0};  // both were "now" once
+  Duration base_{0}, true_base_{0};  // readings of this clock and the true one at the same moment
   std::multimap<Duration, std::function<void()>> timers_;
   std::uint64_t wakes_ = 0;  // the newest wake-up call
 };

@@ -10,7 +10,7 @@ namespace {
 
 using Lock = std::lock_guard<std::recursive_mutex>;
 
-/// Its sync is a step of the file's name.
+/// The sync of this file is the step of that name.
 class SimFile final : public File {
  public:
   SimFile(SimDisk& disk, std::shared_ptr<SimInode> inode, std::filesystem::path path)
@@ -90,7 +90,7 @@ std::unique_ptr<SimDisk> SimDisk::next_life() {
 SimDisk::~SimDisk() { unregister_sim_vfs(vfs_name_); }
 
 void SimDisk::add_trace(std::uint64_t operation, std::uint64_t offset, ByteSpan data) {
-  if (!trace_ || image_) return;  // of ghosts nobody hears
+  if (!trace_ || image_) return;  // nobody hears ghosts
   trace_->add(operation << 56 ^ offset);
   trace_->add(data);
 }

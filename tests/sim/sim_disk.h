@@ -1,8 +1,8 @@
-// A party's disk in memory, from power on to power off. It keeps apart what programs see and what
-// would survive a power cut; it can fail as disks do, and its power can be cut at any instant.
+// A party's disk in memory, from power on to power off. It distinguishes what programs see from
+// what would survive a power cut. It can fail as disks do, and its power can be cut at any instant.
 //
-// After the cut the program above lives on as a ghost: it goes on with this object, and nobody sees
-// it. The next life of the party starts with a new SimDisk, next_life().
+// After the cut the program above lives on as a ghost: it continues to use this object, and nobody
+// sees the effects. The next life of the party starts with a new SimDisk, next_life().
 #pragma once
 
 #include <atomic>
@@ -22,19 +22,19 @@
 
 namespace s3oram::test {
 
-inline constexpr std::size_t kDiskPage = 4096;   // space is given away in pages
-inline constexpr std::size_t kDiskSector = 512;  // what is written whole or not at all
+inline constexpr std::size_t kDiskPage = 4096;   // the unit of allocation
+inline constexpr std::size_t kDiskSector = 512;  // the unit that is written whole or not at all
 
-/// What a disk holds while its party is off.
+/// The content of a disk while its party is off.
 struct DiskImage {
   struct Content {
     Bytes bytes;
-    std::vector<bool> pages;  // which pages have space of their own
+    std::vector<bool> pages;  // pages that are allocated
   };
   std::map<std::string, Content> files;  // by path
 };
 
-/// Probabilities of each call's failure.
+/// The probability that each kind of call fails.
 struct DiskFaults {
   double read = 0, write = 0, sync = 0;
 };
@@ -48,8 +48,8 @@ class SimInode;
 class SimDisk final : public Disk {
  public:
   SimDisk(DiskImage image, std::uint64_t seed, Trace* trace = nullptr);
-  /// The disk that the party's next life finds: image() after a cut; without one the process has
-  /// been killed and the machine lives on: all that was written is there, and unsynced still.
+  /// Returns the disk of the party's next life: image() after a cut. Without a cut only the process
+  /// was killed, so everything that was written is there, and still unsynced.
   std::unique_ptr<SimDisk> next_life();
   ~SimDisk() override;
 
@@ -57,26 +57,26 @@ class SimDisk final : public Disk {
   bool exists(const std::filesystem::path& path) override { return find(path.string()) != nullptr; }
   std::string sqlite_vfs() const override { return vfs_name_; }
   const PageKey* page_key() const override { return page_key_.get(); }
-  /// Has databases sealed from now on, on this disk and in its next lives.
+  /// Seals databases from now on, on this disk and in its next lives.
   void seal_databases(std::shared_ptr<const PageKey> key) { page_key_ = std::move(key); }
   void step(std::string_view name, bool done) override;
 
   // ---- power
 
-  /// Power is cut now. Of what was not synced, each write is kept, dropped or torn at sectors, and
-  /// each new or removed name is there or not. Nothing happens the second time.
+  /// Cuts the power now. Each unsynced write is kept, dropped or torn at sectors, and each new or
+  /// removed name survives or does not. A second call does nothing.
   void cut();
-  /// Cuts at the n-th moment from now (n >= 1): every write, truncation, sync and change of a name
-  /// has two of them, before and after it takes effect.
+  /// Cuts the power at the n-th moment from now (n >= 1). Every write, truncation, sync and change
+  /// of a name has two moments, before and after it takes effect.
   void cut_after(std::uint64_t moments) { cut_at_ = moments_ + moments; }
   bool is_cut() const { return image_.has_value(); }
   std::uint64_t moments() const { return moments_; }
-  /// What is on the disk: what the cut left (empty once the next life has it), or else all that was
-  /// written.
+  /// Returns the content of the disk: what the cut left (empty once the next life has it), or
+  /// otherwise everything that was written.
   DiskImage image() const;
 
-  /// Puts all files back to what they were, as a snapshot of the machine does. While nothing uses
-  /// the disk.
+  /// Sets all files back to what they were, as a snapshot of the machine does. Nothing may use the
+  /// disk meanwhile.
   void put(const DiskImage& image);
 
   /// Called once, when power is cut.
@@ -87,21 +87,22 @@ class SimDisk final : public Disk {
   // ---- faults
 
   DiskFaults faults;
-  /// The next sync fails; what it should have made durable is then gone (some of it may not be),
-  /// and later syncs do not bring it back, though they succeed.
+  /// The next sync fails. What it should have made durable is then lost, except perhaps for a part,
+  /// and later syncs do not bring it back, although they succeed.
   void fail_next_sync() { fail_next_sync_ = true; }
-  /// So many bytes are left; nothing: there is always enough. Reserved room is not counted.
+  /// Sets how many bytes are free; with std::nullopt there are always enough. Reserved room is not
+  /// counted.
   void leave_space(std::optional<std::uint64_t> bytes);
-  /// Flips bits of a byte where it lies.
+  /// Flips bits of a byte in place.
   void rot(const std::string& path, std::uint64_t offset, std::uint8_t mask);
-  /// The range [from, to) of a file cannot be read until it is written over. (A power cut mends
+  /// Makes the range [from, to) of a file unreadable until it is overwritten. (A power cut mends
   /// it.)
   void make_unreadable(const std::string& path, std::uint64_t from, std::uint64_t to);
 
-  /// The file as programs see it; empty if it is not there.
+  /// Returns the file as programs see it; empty if it does not exist.
   Bytes content(const std::string& path) const;
   std::uint64_t syncs() const { return syncs_; }
-  /// Of the files that open() gave; what SQLite reads is not counted.
+  /// Counts reads of the files that open() returned; SQLite's reads are not counted.
   std::uint64_t file_reads() const { return file_reads_; }
 
   // ---- for sim_vfs.cc and the files

@@ -1,5 +1,5 @@
-// The simulated disk keeps its word where disks do, and breaks it where they do; SQLite works on
-// it.
+// The simulated disk keeps its promises where disks do, and breaks them where they do; SQLite works
+// on it.
 #include "tests/sim/sim_disk.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ using test::SimDisk;
 
 class SimDiskTest : public testing::TestWithParam<int> {
  protected:
-  /// Of every other seed, databases are sealed.
+  /// For every other seed, databases are sealed.
   SimDiskTest() {
     if (GetParam() % 2 != 0) return;
     Seed secret{};
@@ -45,7 +45,7 @@ TEST_P(SimDiskTest, KeepsWhatWasSyncedAndAnySubsetOfTheRest) {
   disk_->on_cut = [&] { told = true; };
   disk_->cut();
   EXPECT_TRUE(told);
-  ASSERT_TRUE(file->write(0, Bytes(5000, 9))) << "a ghost goes on";
+  ASSERT_TRUE(file->write(0, Bytes(5000, 9))) << "a ghost's calls still succeed";
   EXPECT_EQ(read(*file, 0, 1), Bytes(1, 9));
   auto next = disk_->next_life();
   auto again = open(*next);
@@ -112,7 +112,7 @@ TEST_P(SimDiskTest, AKilledProcessLosesNothing) {
   ASSERT_TRUE(file->write(0, Bytes(600, 1)));
   auto next = disk_->next_life();
   EXPECT_EQ(read(*open(*next), 0, 600), Bytes(600, 1));
-  // But a power cut afterwards may.
+  // But a later power cut may.
   next->cut();
   const Bytes left = read(*open(*next->next_life()), 0, 600);
   for (const std::uint8_t byte : left) EXPECT_TRUE(byte == 0 || byte == 1);
@@ -184,8 +184,8 @@ TEST_P(SimDiskTest, SqliteLosesNoCommitToPowerCuts) {
   EXPECT_GT(least, 0);
 }
 
-// The log of a killed process is read from the page cache, where it is whole, although a sync of it
-// has failed.
+// The log of a killed process is read from the page cache, where it is whole, although a sync of
+// the log has failed.
 TEST_P(SimDiskTest, SqliteLosesNoCommitBehindAFailedSyncOfAKilledProcess) {
   {
     auto db = database(*disk_);
@@ -251,8 +251,8 @@ TEST_P(SimDiskTest, SqliteGetsOverAFullDisk) {
   EXPECT_EQ(*found, next);
 }
 
-// A log that a power cut left torn is not taken for one that has changed afterwards, at any instant
-// of commits, copies of the log, and transactions that do not fit into SQLite's memory.
+// A log that a power cut left torn is not taken for one that has changed afterwards, whatever the
+// instant within commits, copies of the log, and transactions that exceed SQLite's memory.
 TEST_P(SimDiskTest, NoPowerCutIsTakenForDamage) {
   const auto work = [&](Database& db, std::int64_t from) -> Status {
     S3O_TRY(db.execute("PRAGMA cache_size = 10"));
@@ -260,7 +260,7 @@ TEST_P(SimDiskTest, NoPowerCutIsTakenForDamage) {
       S3O_TRY(insert(db, i));
       if (i % 5 == 4) S3O_TRY(db.execute("PRAGMA wal_checkpoint(PASSIVE)"));
       if (i % 4 != 3) continue;
-      // Pages that are written to the log before the commit, and then once more.
+      // These pages are written to the log before the commit, and then again.
       S3O_TRY(db.begin());
       for (int round = 0; round < 3; ++round)
         S3O_TRY(db.execute("UPDATE t SET b = randomblob(900)"));

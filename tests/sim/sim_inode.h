@@ -1,4 +1,4 @@
-// A file of a SimDisk: what programs see of it, what is durable, and what lies between.
+// A file of a SimDisk: the content that programs see, the durable content, and the changes between.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class SimInode {
   explicit SimInode(DiskImage::Content content = {})
       : live_(content), durable_(std::move(content)) {}
 
-  /// The same file when its machine lives on and all programs on it have ended.
+  /// Returns the same file, as it is when its machine lives on and all programs on it have ended.
   std::shared_ptr<SimInode> without_users() const {
     auto copy = std::make_shared<SimInode>();
     copy->live_ = live_;
@@ -55,7 +55,7 @@ class SimInode {
     cut_off(live_, size);
     unsynced_.push_back({size, {}, true});
   }
-  /// Space for the pages [from, to).
+  /// Allocates the pages [from, to).
   void take(std::size_t from, std::size_t to) {
     if (live_.pages.size() < to) live_.pages.resize(to);
     std::fill(live_.pages.begin() + static_cast<std::ptrdiff_t>(from),
@@ -71,7 +71,7 @@ class SimInode {
     unsynced_.clear();
     durable_.pages = live_.pages;
   }
-  /// A sync that failed: what was not synced is, for the most part, gone.
+  /// A sync that failed: most of what was not synced is gone.
   template <class Random>
   void lose_unsynced(Random& random) {
     durable_ = after_cut(random);
@@ -82,11 +82,11 @@ class SimInode {
       if (offset < content->bytes.size()) content->bytes[offset] ^= mask;
   }
 
-  /// What a power cut leaves.
+  /// Returns what a power cut leaves.
   template <class Random>
   DiskImage::Content after_cut(Random& random) const {
     DiskImage::Content left = durable_;
-    // Now and then all of it was there already, or nothing.
+    // In some cases all unsynced changes survive, or none.
     const std::uint64_t mood = random() % 8;
     for (const Change& change : unsynced_) {
       const std::uint64_t fate = mood == 0 ? 0 : mood == 1 ? 1 : random() % 3;
@@ -113,7 +113,7 @@ class SimInode {
 
  private:
   struct Change {
-    std::uint64_t offset = 0;  // of a truncation, the new size
+    std::uint64_t offset = 0;  // where it begins; for a truncation, the new size
     Bytes data;
     bool truncates = false;
   };

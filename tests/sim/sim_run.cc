@@ -2,11 +2,11 @@
 //
 //   sim_run [--lose-client | --lose-server] [--seed N] [--runs N] [--seconds N] [--verbose]
 //
-// Runs seeds N, N+1, ... (a first seed by chance if none is given) until `runs` have run or
-// `seconds` have passed, and prints what they covered. A run that fails ends it: exit code 1, and
-// the line that replays it. With --lose-client the client loses its disk when it dies, now and
-// then, and its state is rebuilt from the servers; with --lose-server a server does, and its
-// shares are rebuilt from the others'. --verbose shows what the programs log.
+// Runs seeds N, N+1, ... (starting from a random seed if none is given) until `runs` have run or
+// `seconds` have passed, and prints what they covered. A run that fails ends the program, with exit
+// code 1 and the line that replays it. With --lose-client the client now and then loses its disk
+// when it dies, and its state is rebuilt from the servers; with --lose-server a server does, and
+// its shares are rebuilt from the others'. --verbose shows what the programs log.
 #include <malloc.h>
 #include <spdlog/spdlog.h>
 
@@ -33,7 +33,7 @@ void print_replay() {
 }
 
 int run(std::uint64_t first, std::uint64_t runs, double seconds) {
-  // A bug may end the process: say where, before it goes.
+  // A fault may end the process, so say where before it does.
   std::set_terminate([] {
     print_replay();
     std::abort();
@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
   app.add_flag("--mirror", mirror, "volumes of mirror instead of s3oram");
   app.add_flag("--verbose", verbose, "show what the programs log");
   CLI11_PARSE(app, argc, argv);
-  // Files in memory come and go: do not ask the kernel for each.
+  // Files in memory come and go; do not ask the kernel for memory each time.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   spdlog::set_level(verbose ? spdlog::level::debug : spdlog::level::off);

@@ -1,6 +1,6 @@
-// The interface is SQLite's (sqlite3.h: sqlite3_vfs, sqlite3_io_methods); what a method must do
-// stands there. Locks follow the rules of https://sqlite.org/lockingv3.html, shared memory those of
-// https://sqlite.org/walformat.html.
+// The interface is SQLite's: sqlite3.h says what the methods must do (sqlite3_vfs,
+// sqlite3_io_methods). Locks follow the rules of https://sqlite.org/lockingv3.html, shared memory
+// those of https://sqlite.org/walformat.html.
 #include "tests/sim/sim_vfs.h"
 
 #include <sqlite3.h>
@@ -18,14 +18,14 @@ using Lock = std::lock_guard<std::recursive_mutex>;
 // ---- open files
 
 struct Handle {
-  sqlite3_file base;  // first, so that SQLite's pointer is ours
+  sqlite3_file base;  // first, so that SQLite's pointer points to this object
   SimDisk* disk;
   std::shared_ptr<SimInode> inode;
   std::string remove_at_close;  // the path of a temporary file
-  int level;                    // of the lock held, SQLITE_LOCK_...
-  bool sync_names;              // at the next sync: a log or journal just made
+  int level;                    // level of the lock that is held, SQLITE_LOCK_...
+  bool sync_names;              // the next sync also syncs names: a log or journal is new
   bool uses_memory;
-  unsigned shared_slots, exclusive_slots;  // of shared memory, by bit
+  unsigned shared_slots, exclusive_slots;  // slots of shared memory, by bit
 };
 
 Handle& handle(sqlite3_file* file) { return *reinterpret_cast<Handle*>(file); }
@@ -135,7 +135,8 @@ int check_reserved(sqlite3_file* file, int* reserved) {
 
 int control(sqlite3_file*, int, void*) { return SQLITE_NOTFOUND; }
 int sector_size(sqlite3_file*) { return 4096; }
-// As the system's VFS says of every disk: a write cut short harms no byte outside it.
+// Says what the system's VFS says of every disk: a write that is cut short harms no byte outside
+// it.
 int characteristics(sqlite3_file*) { return SQLITE_IOCAP_POWERSAFE_OVERWRITE; }
 
 // ---- shared memory
@@ -310,7 +311,7 @@ void unregister_sim_vfs(const std::string& name) {
   delete reinterpret_cast<NamedVfs*>(vfs);
 }
 
-// SQLite seeds its generator by its default VFS: the system's, but for the randomness.
+// SQLite seeds its generator from its default VFS, which is the system's except for the randomness.
 void seed_sqlite(std::uint64_t seed) {
   static sqlite3_vfs system = [] {
     sqlite3_initialize();

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kLeastSteps = 200;
 constexpr int kRareOverflow = 20;  // 2^-20
 constexpr int kNoOverflow = 60;
-constexpr Duration kPatience = std::chrono::hours(24);  // of a whole run
+constexpr Duration kPatience = std::chrono::hours(24);  // limit for a whole run
 
 class Simulation {
  public:
@@ -36,7 +36,7 @@ class Simulation {
       paths_.saw(from, to, message);
     };
     if (losing_) workload_.discard_nothing();
-    if (losing_servers_) troubles_.let_nothing_rot();  // that would be a second loss
+    if (losing_servers_) troubles_.let_nothing_rot();  // rot would be a second loss
     troubles_.on_client_death = [this] {
       open_ = false;
       paths_.client_died();
@@ -82,13 +82,13 @@ class Simulation {
     if (random_() % 2 == 0) return choose_shuffle();
     const Scheme schemes[] = {{1, 3}, {1, 3}, {1, 3}, {1, 4}, {2, 5}};
     const auto evict_every = static_cast<std::uint16_t>(1 + random_() % 4);
-    // Buckets that are far too small are part of it: nothing may depend on luck.
+    // Includes buckets that are far too small, because nothing may depend on luck.
     const auto bucket_size = random_() % 4 == 0
                                  ? min_bucket_size(evict_every, kRareOverflow)
                                  : static_cast<std::uint16_t>(evict_every + 2 + random_() % 4);
     return {schemes[random_() % std::size(schemes)], 512, bucket_size, evict_every};
   }
-  /// One in which nothing overflows: the client's stash would be lost with its disk.
+  /// A volume in which nothing overflows, because the client's stash would be lost with its disk.
   VolumeParams choose_safe() {
     if (kind_ == SchemeKind::mirror)
       return mirror_volume(4, 3, min_stash_slots(4, 3, kNoOverflow), choose_mirrors());
@@ -148,12 +148,13 @@ class Simulation {
     });
   }
 
-  /// Another one than the last only if that has all its shares again.
+  /// Loses the disk of a server: the same one as last time, unless that one has all its shares
+  /// again.
   void lose_server() {
     if (!lost_server_) lost_server_ = static_cast<Party>(1 + random_() % cluster_.servers());
     reenrolled_ = false;
     asio::post(cluster_.context, [this, server = *lost_server_] {
-      if (cluster_.runs(server)) cluster_.kill(server);  // troubles start it again
+      if (cluster_.runs(server)) cluster_.kill(server);  // the troubles start it again
       cluster_.lose(server);
     });
   }
@@ -182,7 +183,7 @@ class Simulation {
 
   void rebuild() {
     cluster_.begin_rebuild_client([this](const Result<Rebuilt>& rebuilt) {
-      // It was made by a life that ended then.
+      // A life that has ended since made it.
       const bool there = !rebuilt && rebuilt.error().code == Errc::exists;
       if (rebuilt || there) {
         rebuilds_ += rebuilt.has_value();
@@ -209,7 +210,7 @@ class Simulation {
         return;
       }
       not_done("open", status.error());
-      // Not from within its own callback.
+      // Posted, because the client must not be killed from within the ghost's own callback.
       asio::post(cluster_.context, [this] {
         if (cluster_.runs(kClient))
           cluster_.kill_client();
@@ -271,12 +272,12 @@ class Simulation {
   Workload workload_;
   const std::uint64_t operations_, at_once_;
   Troubles troubles_;
-  // A mirror goes on while as many servers answer as work together.
+  // A mirror goes on while enough servers answer to do the work.
   PathWatch paths_{static_cast<Party>(cluster_.params().is_mirror() ? cluster_.params().workers()
                                                                     : cluster_.servers())};
   bool open_ = false, forced_ = false;
   bool lose_next_ = false, wiped_ = false, lost_ = false;  // the client's disk
-  std::optional<Party> lost_server_;                       // until all its shares are there again
+  std::optional<Party> lost_server_;                       // set while that server lacks shares
   bool reenrolled_ = false;                                // it has its place again
   std::uint64_t steps_ = 0, evictions_ = 0, rebuilds_ = 0, repairs_ = 0;
   unsigned height_ = 0;

@@ -10,20 +10,20 @@
 namespace s3oram::test {
 
 struct RunReport {
-  std::string failure;  // empty: all promises were kept
+  std::string failure;  // empty if all promises were kept
   std::string shape;
   std::uint64_t trace = 0;  // a hash over everything that happened
-  std::uint64_t steps = 0;  // of the cluster
+  std::uint64_t steps = 0;  // steps of the cluster
   std::uint64_t operations = 0, troubles = 0, cuts = 0, evictions = 0, rebuilds = 0, repairs = 0;
-  unsigned height = 0;  // of the tree, at the end
+  unsigned height = 0;  // height of the tree at the end
   Coverage coverage;
 };
 
-/// Who, now and then, loses its disk with all that is on it: the client, when it dies, and at the
-/// end; or one server at a time, when the client dies.
+/// Which party now and then loses its disk with everything on it: the client, when it dies and at
+/// the end; or one server at a time, when the client dies.
 enum class Loser { nobody, client, server };
 
-/// Deterministic: the same seed gives the same report. The volume is one of that scheme.
+/// Deterministic: the same seed gives the same report. The volume uses the given scheme.
 RunReport simulate(std::uint64_t seed, Loser loser = Loser::nobody,
                    SchemeKind kind = SchemeKind::s3oram);
 

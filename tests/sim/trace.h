@@ -1,4 +1,5 @@
-// A hash over everything that a simulation does: two runs with one seed must have the same.
+// A hash over everything that a simulation does. Two runs with the same seed must have the same
+// hash.
 #pragma once
 
 #define XXH_INLINE_ALL

@@ -76,8 +76,8 @@ void Troubles::begin(Kind kind) {
     case Kind::restart: {
       const Party server = any_server();
       if (!cluster_.runs(server)) return;
-      static_cast<void>(cluster_.try_stop_server(server));  // a disk may fail it
-      // It may have lost its power meanwhile.
+      static_cast<void>(cluster_.try_stop_server(server));  // may fail because of a bad disk
+      // The server may have lost its power meanwhile.
       if (!cluster_.runs(server)) start_later(server);
       return;
     }
@@ -152,7 +152,8 @@ void Troubles::died(Party party) {
 void Troubles::start_later(Party server) {
   later([this, server] {
     if (cluster_.runs(server)) return;
-    // A disk that fails may fail it; a cut has it started again as any other death does.
+    // A bad disk may make this fail. After a power cut the server is started again as after any
+    // death.
     const auto cuts = cuts_;
     if (!cluster_.try_start_server(server) && cuts == cuts_) start_later(server);
   });

@@ -1,6 +1,6 @@
-// What befalls the parties of a run: power cuts at any disk operation and at named steps, killed
-// processes, restarts, disks that fail, rot and are full, a bad network, clocks that run wrong. All
-// by chance, from a seed.
+// The troubles of a run, drawn at random from a seed: power cuts at any disk operation and at named
+// steps, killed processes, restarts, disks that fail, rot or are full, a bad network, clocks that
+// run wrong.
 #pragma once
 
 #include <functional>
@@ -16,18 +16,18 @@ namespace s3oram::test {
 
 class Troubles {
  public:
-  /// Every so many steps of the cluster (`mean`, about) a trouble begins, `most` in all. Each run
-  /// has its own choice of kinds.
+  /// A trouble begins about every `mean` steps of the cluster, `most` times in all. Each run has
+  /// its own choice of kinds.
   Troubles(Cluster& cluster, std::uint64_t seed, std::uint64_t mean, std::size_t most);
 
-  /// To be called before each step of the cluster; may kill, start and cut parties.
+  /// Must be called before each step of the cluster. May kill, start and cut parties.
   void step();
-  /// Power of a party, or of all, is cut now.
+  /// Cuts the power of a party, or of all, now.
   void force_cut();
   void let_nothing_rot() { std::erase(kinds_, Kind::rot); }
   /// From now on everything works.
   void end();
-  /// Servers that died are started again, some time later.
+  /// Starts servers that died again, some time later.
   bool all_servers_run() const;
 
   /// Called when the client has died.
@@ -67,7 +67,7 @@ class Troubles {
     Party party;
     std::string name;
     bool done;
-    std::uint64_t times;  // until it happens
+    std::uint64_t times;  // times until it happens
     bool everybody;
   };
   Cluster& cluster_;
@@ -75,7 +75,7 @@ class Troubles {
   const std::uint64_t mean_;
   const std::size_t most_;
   std::vector<Kind> kinds_;
-  const Party rotting_;  // the disk of one server may; of two, what they hold could be lost
+  const Party rotting_;  // the one server whose disk may rot; with two, blocks could be lost
   std::optional<Armed> armed_;
   std::uint64_t wait_ = 0;
   std::size_t begun_ = 0, cuts_ = 0;

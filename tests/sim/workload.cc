@@ -71,7 +71,7 @@ void Workload::found(BlockId block, std::uint64_t last_write, const Result<Bytes
 }
 
 void Workload::commit() {
-  // A commit may fail on a bad disk; what it should have covered is then covered by a later one.
+  // A commit may fail on a bad disk; a later one then covers what it should have covered.
   cluster_.engine().commit(
       in_this_life<Status>([this, covers = ledger_.snapshot()](const Status& status) {
         if (status) ledger_.committed(covers);

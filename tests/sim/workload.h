@@ -1,5 +1,5 @@
-// Random operations on the client's engine, and a ledger that knows what they may find. Everything
-// that must not happen is noted as a failure.
+// Random operations on the client's engine, and a ledger that knows what they may find. Anything
+// that must not happen is recorded as a failure.
 #pragma once
 
 #include <functional>
@@ -18,9 +18,9 @@ class Workload {
 
   /// Begins an operation. The client must be open.
   void begin_one();
-  /// The client has died. Accesses under way are forgotten; then every block is read once before
+  /// The client has died. Accesses under way are forgotten. Every block is then read once before
   /// anything else is done with it.
-  /// With its disk, if it is `lost`.
+  /// If `lost`, the client's disk is lost too.
   void client_died(bool lost = false);
   /// A discarded block may come back when the client's disk is lost.
   void discard_nothing() { discards_ = false; }
@@ -29,7 +29,7 @@ class Workload {
 
   std::size_t begun() const { return begun_; }
   std::size_t under_way() const { return under_way_; }
-  /// The first thing that went wrong; empty if nothing did.
+  /// Returns the first thing that went wrong; empty if nothing did.
   const std::string& failure() const { return failure_; }
   void fail_with(std::string what);
 
@@ -37,7 +37,7 @@ class Workload {
   void read(BlockId block);
   void write(BlockId block);
   void commit();
-  /// Calls `then(result)` if the client still lives that it was asked of.
+  /// Calls `then(result)` if the client that was asked still lives.
   template <class T, class Then>
   std::function<void(T)> in_this_life(Then then) {
     ++under_way_;
@@ -53,7 +53,7 @@ class Workload {
   const BlockId blocks_;
   std::mt19937_64 random_;
   Ledger ledger_;
-  std::map<BlockId, bool> unknown_;  // since a crash; true: being read
+  std::map<BlockId, bool> unknown_;  // blocks not read since a crash; true if being read
   std::uint64_t generation_ = 0, life_ = 0;
   std::size_t begun_ = 0, under_way_ = 0;
   bool discards_ = true;

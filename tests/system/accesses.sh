@@ -1,26 +1,26 @@
 # shellcheck shell=bash
-# What operations on a mounted vault cost in accesses, as the table at the top of docs/filesystem.md
-# says, and `status --json` counts them.
+# Counts by `status --json` what operations on a mounted vault cost in accesses, and compares the
+# counts with the table at the top of docs/filesystem.md.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
 
 vault=$work/vault mount=$work/mount
-size=2500000 block=65536 # not a multiple
+size=2500000 block=65536 # not a multiple of the block size
 blocks=$(((size + block - 1) / block))
 mkdir "$mount"
 head -c "$size" /dev/urandom > "$work/data"
 s3oramfs init --local --no-passphrase --block-size "$block" "$vault" > /dev/null
 
-# Backups of the names would be accesses too: none but that of the unmount.
+# Backups of the names would be accesses too, so there is none except the one at the unmount.
 mount_vault() { s3oramfs mount --backup 86400 "$vault" "$mount"; }
-# The contents of memory are gone then.
+# Afterwards no file contents are in memory.
 remount() {
   s3oramfs umount "$mount"
   mount_vault
 }
 accesses() { s3oramfs status --json "$vault" | sed -n 's/^    "accesses": \([0-9]*\).*/\1/p'; }
-# costs ACCESSES WHAT COMMAND...
+# costs ACCESSES WHAT COMMAND...: the command costs exactly this many accesses.
 costs() {
   local before after
   before=$(accesses)

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# A mirror of three servers goes on while one of them hangs, or is killed: no error, no long pause,
-# and the server catches up by itself. Then another one may go.
+# A mirror of three servers goes on while one of them hangs or is killed, without an error or a long
+# pause. That server catches up without help, and then another one may go away.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
 
 vault=$work/vault mount=$work/mount
 mkdir "$mount"
-readonly most_ms=5000 # 3 s, and what a busy machine adds
+readonly most_ms=5000 # 3 s, and a margin for a busy machine
 s3oramfs init --scheme mirror --local --servers 3 --no-passphrase --block-size 4K "$vault" \
   > "$work/init.log"
 s3oramfs mount "$vault" "$mount"
@@ -16,8 +16,8 @@ server() { processes_of "s3oramfs-serverd --store $vault/servers/$1 "; }
 started_again() { s3oramfs status --json "$vault" | grep -E '"restarts": [1-9]' > /dev/null; }
 all_in_step() { ! s3oramfs status --json "$vault" | grep -E '"place": "(away|catching up)"' > /dev/null; }
 
-# Writes files, one after the other and each durable, until told to stop. Prints the longest time
-# that one took, in ms.
+# Writes files one after another, each durable before the next, until told to stop. Prints the
+# longest time that one write took, in ms.
 write_files() {
   local begun took longest=0 number=0
   until [[ -e $work/stop ]]; do
@@ -37,8 +37,8 @@ begin_to_write() {
 }
 end_writing() {
   touch "$work/stop"
-  wait "$writer" || fail "a program has got an error: $(< "$work/errors.$1")"
-  [[ ! -s $work/errors.$1 ]] || fail "a program has got an error: $(< "$work/errors.$1")"
+  wait "$writer" || fail "a program got an error: $(< "$work/errors.$1")"
+  [[ ! -s $work/errors.$1 ]] || fail "a program got an error: $(< "$work/errors.$1")"
   echo "the longest pause: $(< "$work/longest.$1") ms"
   (($(< "$work/longest.$1") < most_ms)) || fail "a pause of $(< "$work/longest.$1") ms"
 }
@@ -53,7 +53,7 @@ end_writing hangs
 kill -CONT "$(server 2)"
 wait_until "it has caught up" all_in_step
 
-step "another one is killed"
+step "another server is killed"
 begin_to_write killed
 kill -9 "$(server 3)"
 wait_until "it is started again" started_again
@@ -61,7 +61,7 @@ end_writing killed
 wait_until "it has caught up" all_in_step
 [[ $(s3oramfs status "$vault" | head -n 1) == healthy ]] || fail "not healthy: $(s3oramfs status "$vault")"
 
-step "everything is there, from any two of them"
+step "everything can be read from any two servers"
 snapshot "$mount" > "$work/written"
 kill -STOP "$(server 1)"
 wait_until "the server is left out" status_says "server 1 is away"

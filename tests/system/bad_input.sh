@@ -10,14 +10,15 @@ echo right > "$work/right"
 echo wrong > "$work/wrong"
 : > "$work/nothing"
 
-# The files of a vault that nothing but its own mounting may change.
+# The files of a vault that only its own mount may change.
 kept() { sha256sum "$1/vault.json" "$1/vault.key"; }
-# refused CODE WORDS VAULT COMMAND...: also leaves no mount, no process and no changed file.
+# refused CODE WORDS VAULT COMMAND...: the command also leaves no mount, no process and no changed
+# file.
 refused() {
   local before
   before=$(kept "$3")
   expect "$1" "$2" "${@:4}"
-  ! is_mounted "$mount" || fail "mounted all the same: ${*:4}"
+  ! is_mounted "$mount" || fail "mounted nevertheless: ${*:4}"
   wait_until "all processes of $3 have ended" no_processes_of "$3"
   [[ $(kept "$3") == "$before" ]] || fail "changed the vault: ${*:4}"
 }
@@ -51,11 +52,11 @@ expect 2 "--keys: its value is empty" s3oramfs backup --keys "" "$work/new"
 expect 2 "VAULT: its value is empty" s3oramfs fsck ""
 expect 2 "$work/nothing" s3oramfs init --local --passfile "$work/nothing" "$work/new"
 expect 1 "$work/no-such-file" s3oramfs init --local --passfile "$work/no-such-file" "$work/new"
-[[ ! -e $work/new ]] || fail "a refused init left something"
+[[ ! -e $work/new ]] || fail "a refused init left files behind"
 deep=$work/$(printf 'deep/%.0s' {1..100})
 mkdir -p "$deep"
 expect 14 "path is too long" s3oramfs init --local --no-passphrase "$deep/new"
-[[ ! -e $deep/new ]] || fail "a refused init left something"
+[[ ! -e $deep/new ]] || fail "a refused init left files behind"
 
 step "a local vault"
 s3oramfs init --local --passfile "$work/right" --block-size 4K "$work/vault"
@@ -90,24 +91,24 @@ expect 23 "$mount" s3oramfs umount "$mount"
 expect 23 "$vault" s3oramfs umount "$vault"
 
 step "a vault in use"
-# By a daemon that was started without stdin, stdout and stderr: the numbers are not for its files.
-# And it does not keep its caller's.
+# A daemon that was started without stdin, stdout and stderr must not use these numbers for its
+# files. It must not keep its caller's descriptors either.
 exec 4> "$work/callers"
 flock 4
 s3oramfs mount -o noatime "$vault" --passfile <(echo right) "$mount" <&- >&- 2>&-
 exec 4>&-
-flock --nonblock "$work/callers" true || fail "the daemon has the file of its caller"
+flock --nonblock "$work/callers" true || fail "the daemon holds a file of its caller"
 echo kept > "$mount/file"
 expect 13 "$vault" s3oramfs fsck --repair "$vault"
 expect 13 "$vault" s3oramfs mount --passfile "$work/right" "$vault" "$work/empty"
 exec 3< "$mount/file"
 expect 17 "in use" s3oramfs umount "$mount"
 exec 3<&-
-[[ $(< "$mount/file") == kept ]] || fail "the mount suffered"
+[[ $(< "$mount/file") == kept ]] || fail "the mount was affected"
 mount -t tmpfs other "$mount"
 expect 17 "another mount lies over it" s3oramfs umount "$vault"
 umount --internal-only "$mount"
-[[ $(< "$mount/file") == kept ]] || fail "what lay over the mount is still there"
+[[ $(< "$mount/file") == kept ]] || fail "the mount above is still there"
 s3oramfs umount "$mount"
 
 step "a damaged vault"
@@ -131,7 +132,7 @@ refused 1 "chmod 600" "$damaged" s3oramfs mount --passfile "$work/right" "$damag
 chmod 600 "$damaged/vault.key"
 s3oramfs init --local --passfile "$work/right" "$work/stranger" > /dev/null
 cp "$work/stranger/vault.key" "$damaged/vault.key"
-expect 12 "vault.key is of another vault" \
+expect 12 "vault.key belongs to another vault" \
   s3oramfs mount --passfile "$work/right" "$damaged" "$mount"
 cp "$vault/vault.key" "$damaged/vault.key"
 mv "$damaged/servers/1" "$work/store"
@@ -145,7 +146,7 @@ step "servers that cannot be used"
 make_servers store
 expect 14 "$host:${server_port[1]}" \
   s3oramfs init "${server_options[@]}" --timeout 2 --no-passphrase "$work/new"
-[[ ! -e $work/new ]] || fail "an init without servers left something"
+[[ ! -e $work/new ]] || fail "an init without servers left files behind"
 start_servers
 code=0
 said=$(s3oramfs init "${server_options[@]}" --block-size 4K --no-passphrase "$work/a" 2> /dev/null) || code=$?
@@ -161,7 +162,7 @@ echo kept > "$mount/file"
 s3oramfs umount "$mount"
 refused 16 "$work/copy" "$work/copy" s3oramfs mount "$work/copy" "$mount"
 
-step "another volume at the servers"
+step "the servers hold another volume"
 code=0
 said=$(s3oramfs init "${server_options[@]}" --block-size 4K --no-passphrase "$work/b" 2> /dev/null) || code=$?
 [[ $code == 15 ]] || fail "an unknown key ended with $code instead of 15"
@@ -169,8 +170,8 @@ authorize "$(shown_key <<< "$said")"
 expect 18 "$host:" \
   s3oramfs init "${server_options[@]}" --wait 20 --block-size 4K --no-passphrase "$work/b"
 
-step "what a server cannot start with"
-# refuses CODE WORDS OPTION...: the second of them, started so, ends at once.
+step "reasons for which a server does not start"
+# refuses CODE WORDS OPTION...: server 2, started with these options, ends immediately.
 refuses() { expect "$1" "$2" timeout 10 "$bin/s3oramfs-serverd" --store "$work/store2" "${@:3}"; }
 free_port port
 here=$host:$port
@@ -197,17 +198,17 @@ echo "4=somewhere" >> "$work/store2/peers"
 refuses 2 "$work/store2/peers: line 4: " --listen "$here"
 cp "$work/peers" "$work/store2/peers"
 cp "$work/store2/control.db" "$work/control.db"
-sqlite3 "$work/store3/control.db" ".backup '$work/store2/control.db'" # of the same volume, but another server's
+sqlite3 "$work/store3/control.db" ".backup '$work/store2/control.db'" # another server's, of this volume
 refuses 18 "$work/store2 belongs to server 3 of its volume, and this is server 2" --listen "$here"
 head -c 10000 /dev/urandom > "$work/store2/control.db"
 refuses 12 "$work/store2/control.db" --listen "$here"
 cp "$work/control.db" "$work/store2/control.db"
-if ((EUID == 0)); then # who else may mount a small disk?
+if ((EUID == 0)); then # only root can mount a small disk
   mkdir "$work/full"
   mount -t tmpfs -o size=64k,nr_inodes=30,mode=700 none "$work/full"
   cp "$work/store2/server.key" "$work/store2/peers" "$work/full"
   head -c 40k /dev/zero > "$work/full/other"
-  expect 21 "$work/full/control.db: its disk is full: make room there" \
+  expect 21 "$work/full/control.db: its disk is full; make room there" \
     timeout 10 "$bin/s3oramfs-serverd" --store "$work/full" --listen "$here"
   for more in {1..30}; do touch "$work/full/more$more" 2> /dev/null || break; done
   expect 21 "$work/full/store: No space left" serverd keygen --store "$work/full/store"
@@ -224,10 +225,10 @@ serverd peers --store "$work/peer" "1=$host:${server_port[1]},${server_key[1]}" 
   "2=$host:${server_port[2]},$other" "3=$here,$key"
 "$bin/s3oramfs-serverd" --store "$work/peer" --listen "$here" > "$work/peer.log" 2>&1 &
 peer=$!
-wait_until "it is told that server 1 does not know it" \
+wait_until "the log says that server 1 does not know it" \
   grep -q "server 1 at tcp://$host:${server_port[1]} does not know our key $key" "$work/peer.log"
-wait_until "server 1 says whom it refused" grep -q "key $key is not known here" "$work/store1.log"
-wait_until "it says that server 2 has another key" \
+wait_until "server 1 logs whom it refused" grep -q "key $key is not known here" "$work/store1.log"
+wait_until "the log says that server 2 has another key" \
   grep -q "server 2 at tcp://$host:${server_port[2]} .* it has another key than $other" "$work/peer.log"
 kill "$peer"
 wait "$peer"
@@ -235,16 +236,16 @@ wait "$peer"
 step "random bytes from strangers"
 for n in 1 2 3; do
   for size in 0 1 9 64 1000 1000000; do
-    # A server may close the connection before it has read all.
+    # A server may close the connection before it has read everything.
     (exec 3<> "/dev/tcp/$host/${server_port[n]}" && head -c "$size" /dev/urandom >&3) \
       2> /dev/null || step "server $n closed the connection after $size bytes or fewer"
   done
   kill -0 "${server_pid[store$n]}" || fail "server $n died"
 done
 s3oramfs mount "$work/a" "$mount"
-[[ $(< "$mount/file") == kept ]] || fail "the volume suffered"
+[[ $(< "$mount/file") == kept ]] || fail "the volume was affected"
 s3oramfs umount "$work/a"
 
-step "servers that are gone"
+step "servers that do not run"
 stop_servers
 refused 14 "$host:" "$work/a" s3oramfs mount --timeout 2 "$work/a" "$mount"

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# The mounted file system beside the machine's own: a table of cases, random operations on both, and
-# random operations on one file's data. SEED may be given; and a scheme, of which the file system
-# knows nothing: one round of them then suffices, with the table of cases for ring. Of a mirror one of
-# three servers is away at first, and catches up meanwhile.
+# Compares the mounted file system with the machine's own: a table of cases, random operations on
+# both, and random operations on one file's data. SEED may be given. A scheme may be given too;
+# because the file system does not know the scheme, one round is then enough, with the table of
+# cases for ring. In a mirror, one of three servers is away at first, and catches up meanwhile.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
 tests=$(realpath "$2")
-[[ $(id -u) == 0 ]] || fail "this test needs root: it mounts for all users, and is some of them"
+[[ $(id -u) == 0 ]] || fail "this test needs root, because it mounts for all users and acts as some of them"
 : "${SEED:=$RANDOM$RANDOM}"
 
 mkdir "$work/mount" "$work/reference"
@@ -17,7 +17,7 @@ s3oramfs init --local --scheme "$scheme" "${of[@]}" --no-passphrase "$work/vault
 mount_it() { s3oramfs mount -o allow_other "$work/vault" "$work/mount"; }
 mount_it
 
-# fresh_pair NAME: two empty directories, in the mount and beside it.
+# fresh_pair NAME: makes two empty directories, in the mount and beside it.
 fresh_pair() {
   ours=$work/mount/$1 theirs=$work/reference/$1
   mkdir "$ours" "$theirs"
@@ -52,7 +52,7 @@ for seed in "${seeds[@]}"; do
     --remount "bash '$work/remount.sh'" || fail "a file is not as it must be"
 done
 
-step "what is left is the same in the next mount"
+step "the result is the same in the next mount"
 with_numbers() {
   snapshot "$1"
   (cd "$1" && find . -printf '%i %p\n' | LC_ALL=C sort)

@@ -1,8 +1,9 @@
 # shellcheck shell=bash
-# Sourced after lib.sh by tests of programs that have little memory: find_group makes a control group
-# of version 1 or 2 in which $limit bytes may be used, and leaves its directory in $group.
+# Sourced after lib.sh by tests of programs that have little memory. find_group makes a control
+# group, of version 1 or 2, in which $limit bytes may be used, and stores its directory in $group.
 
-# try_group PARENT: a control group below it, in which a process finds the limit.
+# try_group PARENT: makes a control group below PARENT, and checks that a process in it finds the
+# limit.
 try_group() {
   group=$1/s3oramfs-test-$$
   mkdir "$group" 2> /dev/null || return 1
@@ -22,8 +23,8 @@ try_group() {
   return 1
 }
 
-# Of the first version the memory controller's own tree, of the second the only one; where this
-# process is, or else at the top.
+# Version 1 has a tree of its own for the memory controller; version 2 has only one tree. Tries the
+# place of this process first, then the top.
 find_group() {
   local version path top
   while IFS=: read -r version controllers path; do
@@ -39,7 +40,7 @@ find_group() {
   done < /proc/self/cgroup
   return 1
 }
-# of_group FILE-OF-VERSION-2 FILE-OF-VERSION-1: its content.
+# of_group FILE-OF-VERSION-2 FILE-OF-VERSION-1: prints the group's file of the version in use.
 of_group() { cat "$group/$1" 2> /dev/null || cat "$group/$2"; }
 cleanup_more() {
   [[ -d ${group:-} ]] || return 0

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Copies of a vault and of a server's store, and one vault twice at a time: what would lose data is
-# refused, with the reason, and the data of the right one stays intact.
+# Copies of a vault and of a server's store, and one vault used twice at a time. Anything that would
+# lose data is refused, with the reason, and the data of the right copy stays intact.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/system/faults.sh
@@ -41,7 +41,7 @@ done
   fail "two mounts at once ended with ${codes[*]} instead of 0 and 13"
 grep -q "$work/local" "$work"/m?.err || fail "the refused mount names no vault"
 
-step "its servers hold no /dev/fuse, and their stores alone"
+step "its servers do not hold /dev/fuse, and only their own stores"
 ((codes[1] == 0)) && local_mount=$work/m1 || local_mount=$work/m2
 free_port port
 for n in 1 2 3; do
@@ -72,11 +72,11 @@ for name in "$work/m" "$work/moved" "$work/local"; do
   no_processes_of "$work/local" || fail "umount did not wait for the daemon"
   mv "$work/moved" "$work/local"
   s3oramfs mount "$work/local" "$work/m"
-  [[ $(< "$work/m/name") == "$name" ]] || fail "what was written is not there"
+  [[ $(< "$work/m/name") == "$name" ]] || fail "the written data is not there"
   s3oramfs umount "$work/m"
 done
 
-step "another vault in its place"
+step "another vault in place of the mounted one"
 s3oramfs mount "$work/local" "$work/m"
 mv "$work/local" "$work/moved"
 s3oramfs init --local --no-passphrase "$work/local" 2> "$work/init.log"
@@ -106,7 +106,7 @@ write_more "$mount"
 intact "$mount"
 s3oramfs umount "$mount"
 
-step "a clone that is as new as the right one: the first to be used is the right one"
+step "a clone as new as the original: the one that is used first is the right one"
 cp -a "$vault" "$work/clone"
 s3oramfs mount "$work/clone" "$work/second"
 write_more "$work/second"
@@ -119,7 +119,7 @@ cp -a "$work/clone" "$vault"
 step "a clone of a mounted vault takes the servers over, and the mounted one is told so"
 s3oramfs mount --timeout 2 "$vault" "$mount"
 write_more "$mount"
-# An eviction that is decided after the copy was made would make it an old one.
+# An eviction that is decided after the copy was made would make the copy an old one.
 no_eviction() { s3oramfs status --json "$vault" | grep '"evicting": false' > /dev/null; }
 wait_until "no eviction is under way" no_eviction
 rm -r "$work/clone"
@@ -133,7 +133,7 @@ intact "$work/second"
 [[ ! -e $work/second/late ]] || fail "two vaults wrote to one volume"
 code=0
 said=$(s3oramfs umount --force "$mount" 2>&1) || code=$?
-grep -q -i "session" "$vault/run/fused.log" || fail "the log does not say why: $(tail -n 5 "$vault/run/fused.log")"
+grep -q -i "session" "$vault/run/fused.log" || fail "the log does not say why the vault was overtaken: $(tail -n 5 "$vault/run/fused.log")"
 ! is_mounted "$mount" || fail "still mounted"
 write_more "$work/second"
 intact "$work/second"
@@ -142,7 +142,7 @@ expect 16 "$vault" s3oramfs mount "$vault" "$mount"
 rm -r "$vault"
 cp -a "$work/clone" "$vault"
 
-step "a server whose store is set back"
+step "a server whose store is rolled back"
 s3oramfs mount "$vault" "$mount"
 s3oramfs umount "$mount"
 stop_server 2
@@ -161,12 +161,12 @@ set_store() {
 }
 set_store "$work/old"
 start_server 2
-# Its number or address is named, and nothing is mounted.
+# The message names its number or address, and nothing is mounted.
 code=0
 said=$(s3oramfs mount "$vault" "$mount" 2>&1) || code=$?
-[[ $code == 18 || $code == 16 ]] || fail "a store that was set back ended with $code: $said"
-[[ $said == *"$host:${server_port[2]}"* ]] || fail "not named: $said"
-! is_mounted "$mount" || fail "mounted all the same"
+[[ $code == 18 || $code == 16 ]] || fail "a rolled-back store ended with $code: $said"
+[[ $said == *"$host:${server_port[2]}"* ]] || fail "the server is not named: $said"
+! is_mounted "$mount" || fail "mounted nevertheless"
 stop_server 2
 set_store "$work/right"
 start_server 2
@@ -176,7 +176,7 @@ write_more "$mount"
 intact "$mount"
 s3oramfs umount "$mount"
 
-step "the same while it is mounted"
+step "the same while the vault is mounted"
 s3oramfs mount "$vault" "$mount"
 stop_server 2
 rm -r "$work/old" && mkdir "$work/old"
@@ -191,9 +191,9 @@ start_server 2
 # Nobody reads or writes meanwhile.
 wait_until "status says which server has lost what" \
   status_says "server 2 has lost evictions"
-# Its device may not finish in time, which is said then; nothing is lost.
+# Its device may not finish in time. The command then says so, and nothing is lost.
 s3oramfs umount --force "$mount" 2> "$work/umount.log" ||
-  grep -q "the device does not finish" "$work/umount.log" || fail "$(cat "$work/umount.log")"
+  grep -q "requests to the servers did not finish in time" "$work/umount.log" || fail "$(cat "$work/umount.log")"
 ! is_mounted "$mount" || fail "still mounted"
 stop_server 2
 set_store "$work/right"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Damage to a vault's own files costs the file it belongs to; fsck names it, mends it, and changes
-# nothing else. A read-only mount changes nothing at all of the files.
+# Damage to a vault's own files affects only the file it belongs to. fsck names that file, mends it,
+# and changes nothing else. A read-only mount changes none of the vault's files.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
@@ -15,7 +15,7 @@ umount_vault() {
   s3oramfs umount "$mount"
   wait_until "all processes of the vault have ended" no_processes_of "$vault"
 }
-# sql STATEMENT: on the vault's database, while nobody has it.
+# sql STATEMENT: runs the statement on the vault's database while nobody has it open.
 sql() { "$tools/vault_sql" "$vault" "$1" > "$work/sql.out" || fail "SQL: $1"; }
 # The tables of the files.
 tables() {
@@ -24,7 +24,7 @@ tables() {
 }
 
 step "a sound vault"
-s3oramfs fsck "$vault" # never mounted
+s3oramfs fsck "$vault" # the vault was never mounted
 mount_vault
 make_tree "$mount/tree" 200 2000000
 for name in lost shared other mode nameless; do head -c 20000 /dev/urandom > "$mount/$name"; done
@@ -49,7 +49,7 @@ cmp "$work/lost" "$mount/lost"
 expect 20 "read-only" s3oramfs backup "$vault"
 expect 20 "read-only" s3oramfs backup "$mount"
 expect 13 "$vault is already mounted" s3oramfs fsck "$mount"
-expect 11 "is inside of $mount" s3oramfs backup "$mount/tree"
+expect 11 "is inside $mount" s3oramfs backup "$mount/tree"
 expect 0 "backup    of everything" s3oramfs status "$vault"
 umount_vault
 tables > "$work/tables.now"
@@ -86,7 +86,7 @@ sql "DELETE FROM positions WHERE block = (SELECT block FROM extents WHERE ino = 
 expect 12 "/lost: bytes 4096-8191 are lost" s3oramfs fsck "$vault"
 expect 12 '"kind": "shared-block"' s3oramfs fsck --json "$vault"
 
-step "a mount of what is damaged"
+step "mounting the damaged vault"
 generation() { "$tools/vault_sql" "$vault" "SELECT MAX(generation) FROM backups"; }
 before=$(generation)
 for options in "-o ro" ""; do
@@ -104,14 +104,14 @@ done
 # shellcheck disable=SC2154 # declared above
 told=$(grep -o "inode .*: its attributes are damaged.*" "$vault/run/fused.log" | sort -u)
 [[ $told == "inode $ino_mode: its attributes are damaged: run s3oramfs fsck" ]] ||
-  fail "of the file that cannot be used the log says: ${told:-nothing}"
+  fail "the log says about the unusable file: ${told:-nothing}"
 
 step "repair"
 known_to_backup() { "$tools/vault_sql" "$vault" "SELECT COUNT(*) FROM fs_state WHERE name = 'backed_up'"; }
 sql "INSERT OR REPLACE INTO fs_state SELECT 'backed_up', MAX(generation) FROM backups"
-[[ $(known_to_backup) == 1 ]] || fail "the last backup is of something else"
+[[ $(known_to_backup) == 1 ]] || fail "the last backup has another state"
 s3oramfs fsck --repair "$vault"
-[[ $(known_to_backup) == 0 ]] || fail "the last backup is said to know what fsck has mended"
+[[ $(known_to_backup) == 0 ]] || fail "the last backup is said to hold what fsck has mended"
 s3oramfs fsck "$vault"
 mount_vault
 snapshot "$mount/tree" > "$work/tree.now"
@@ -122,7 +122,7 @@ cmp <(head -c 4096 "$work/lost" && head -c 4096 /dev/zero && tail -c +8193 "$wor
 umount_vault
 
 step "a damaged database file"
-# Which page is which tells SQLite; that of the names is not the first.
+# SQLite says which page belongs to which table; the page of the names is not the first.
 page=$("$tools/vault_sql" "$vault" "SELECT rootpage FROM sqlite_master WHERE name = 'orphans'")
 sql "PRAGMA wal_checkpoint(TRUNCATE)"
 head -c 4096 /dev/urandom |

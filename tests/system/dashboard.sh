@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# The dashboard is JSON, its panels do not lie on each other, and it asks only for numbers that
-# docs/monitoring.md has.
+# The dashboard is valid JSON, its panels do not overlap, and it asks only for metrics that
+# docs/monitoring.md lists.
 set -euo pipefail
 source=$(realpath "$(dirname "$0")/../..")
 python3 - "$source/packaging/monitoring/grafana-dashboard.json" "$source/docs/monitoring.md" << 'END'

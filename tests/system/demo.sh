@@ -1,12 +1,13 @@
 # shellcheck shell=bash
-# s3oramfs demo, a server's own record and the plot of it. The pages are opened in a browser, which
-# says what it has drawn, where, and whether it asked for anything else.
+# Runs s3oramfs demo, and makes a server's own record and the plot of it. The pages are opened in a
+# browser, which reports what it has drawn, where, and whether it requested anything else.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
 command -v chromium > /dev/null || fail "chromium is missing (Debian package chromium)"
 
-# browse PAGE: what a script at the page's end finds, as lines NAME=VALUE in $work/drawn.
+# browse PAGE: writes the findings of a script at the page's end to $work/drawn, as lines
+# NAME=VALUE.
 browse() {
   local page=$work/opened.html
   cp "$1" "$page"
@@ -46,7 +47,7 @@ EOF
     --window-size=1100,1400 --dump-dom "file://$page" > "$work/dom" 2> "$work/browser.log" ||
     fail "the browser ended with an error: $(tail -n 3 "$work/browser.log")"
   sed -n '/<pre id="drawn">/,/<\/pre>/p' "$work/dom" > "$work/drawn"
-  [[ -s $work/drawn ]] || fail "the browser has run no script on $1"
+  [[ -s $work/drawn ]] || fail "the browser ran no script on $1"
   grep -q '^requests=0$' "$work/drawn" || fail "$1 asks for something else: $(cat "$work/drawn")"
   ! grep -E '^(outside|overlap)=| lost$' "$work/drawn" || fail "$1 is not drawn as it should be"
 }
@@ -54,23 +55,23 @@ value_of() { sed -n "s/^$1=//p" "$work/drawn"; }
 
 accesses=100
 for scheme in ring s3oram; do
-  step "the demonstration, of $scheme"
+  step "the demonstration with $scheme"
   (cd "$work" && s3oramfs demo --scheme $scheme --accesses $accesses --output page.html) ||
     fail "the demonstration failed"
   browse "$work/page.html"
   for panel in plain-{1..3} seen-{1..3} clock-{1..3}; do
     grep -q "^panel=$panel drawn$" "$work/drawn" || fail "no panel $panel: $(cat "$work/drawn")"
   done
-  # Each access twice, once as a plain server sees it, and evictions.
+  # Each access appears twice, once as a plain server sees it; evictions come on top.
   (($(value_of dots) >= 6 * accesses)) || fail "$(value_of dots) dots of $accesses accesses of each"
   [[ $(value_of title) == "What a server sees" ]] || fail "title: $(value_of title)"
-  grep -q ', of 256</td>' "$work/page.html" || fail "not all paths were there to be read"
+  grep -q ', of 256</td>' "$work/page.html" || fail "not all paths were read"
   last=$(grep -o '<th>Are two of the three alike.*</td></tr>' "$work/page.html")
   [[ $last =~ \<td\>below\ 0.000001\</td\>\<td\>(0|1)\.[0-9]+\</td\> ]] || fail "the statistic: $last"
 done
-[[ -z $(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 's3oramfs-demo-*' -newer "$work/page.html") ]] || fail "it leaves its vault behind"
+[[ -z $(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 's3oramfs-demo-*' -newer "$work/page.html") ]] || fail "the demo leaves its vault behind"
 
-step "what it refuses"
+step "refusals"
 expect 2 ".html, .svg or .png" s3oramfs demo --output page.pdf
 
 step "an interrupted demonstration leaves nothing behind"
@@ -80,7 +81,7 @@ TMPDIR=$work/temporary "$bin/s3oramfs" demo --scheme ring --accesses 20000 --out
 demo=$!
 wait_until "it has begun" left
 kill -TERM "$demo"
-! wait "$demo" || fail "it succeeds although it was interrupted"
+! wait "$demo" || fail "demo succeeded although it was interrupted"
 grep -q 'interrupted' "$work/said" || fail "$(< "$work/said")"
 ! left || fail "left behind: $(ls "$work/temporary")"
 
@@ -99,7 +100,7 @@ server_more=()
 start_server 2
 start_server 3
 s3oramfs init --no-passphrase --wait 0 "${server_options[@]}" "$vault" > "$work/init.log" 2>&1 ||
-  [[ $? == 15 ]] || fail "init ends otherwise than for a key that no server knows"
+  [[ $? == 15 ]] || fail "init does not end as for a key that no server knows"
 authorize "$(shown_key < "$work/init.log")"
 s3oramfs init --no-passphrase --wait 30 "${server_options[@]}" "$vault"
 s3oramfs mount "$vault" "$mount"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# s3oramfs deploy, by ssh to an sshd of its own, as three users of this machine, each at a loopback
-# address of its own: nothing of s3oramfs is there before.
+# Runs s3oramfs deploy over ssh to an sshd of its own, as three users of this machine, each at its
+# own loopback address. Nothing of s3oramfs is there beforehand.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
@@ -42,22 +42,22 @@ vault=$work/vault mount=$work/mount
 mkdir "$mount"
 deploy() { s3oramfs deploy --ssh "$ssh" --port "$port" --bind --no-passphrase "$@"; }
 
-step "what it would do"
+step "a dry run"
 deploy --dry-run "$vault" "${targets[@]}" > "$work/dry"
 for target in "${targets[@]}"; do
   grep -q "^ssh .* -- $target " "$work/dry" || fail "no command at $target"
 done
-grep -q "s3oramfs-serverd join --start" "$work/dry" || fail "no joining"
-[[ ! -e $vault ]] || fail "it made the vault"
-[[ ! -e /home/${users[0]}/.local ]] || fail "it did something"
+grep -q "s3oramfs-serverd join --start" "$work/dry" || fail "no join command is shown"
+[[ ! -e $vault ]] || fail "a dry run made the vault"
+[[ ! -e /home/${users[0]}/.local ]] || fail "a dry run did something"
 
-step "what it refuses"
+step "refusals"
 expect 2 "TARGET" deploy "$vault"
 expect 2 "the same machine" deploy "$vault" "${targets[@]:0:2}" "root@${targets[0]#*@}"
 expect 2 "localhost is a name" deploy -- "$vault" "${targets[@]:0:2}" root@localhost
 expect 2 "USER@HOST" deploy -- "$vault" "${targets[@]:0:2}" "-oProxyCommand=x"
 expect 1 "failed" deploy "$vault" "${targets[@]:0:2}" "nobody-there@${targets[2]#*@}"
-[[ ! -e $vault/vault.db ]] || fail "it made the volume"
+[[ ! -e $vault/vault.db ]] || fail "deploy made the volume"
 
 step "one command"
 start=$SECONDS
@@ -72,8 +72,8 @@ for n in 0 1 2; do
   pgrep -u "${users[n]}" -f "s3oramfs-serverd --config $store/server.conf" > /dev/null || fail "no server of ${users[n]}"
 done
 
-step "again: everything is there already"
-expect 19 "holds a vault already" deploy "$vault" "${targets[@]}"
+step "again: everything exists already"
+expect 19 "already holds a vault" deploy "$vault" "${targets[@]}"
 
 step "again, after it was cut short"
 other=$work/other
@@ -83,7 +83,7 @@ deploy --name other "$other" "${targets[@]}" > "$work/cut" 2>&1 &
 cut=$!
 wait_until "the first server is made" test -e "/home/${users[0]}/.local/share/s3oramfs/other/server.key"
 for pid in $(processes_of "deploy --ssh") $(processes_of "$work/user_key"); do kill -9 "$pid" 2> /dev/null || true; done
-! wait "$cut" || fail "it was not cut short"
+! wait "$cut" || fail "deploy was not cut short"
 deploy --name other "$other" "${targets[@]}"
 s3oramfs status "$other"
 s3oramfs mount "$other" "$mount"

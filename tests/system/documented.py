@@ -26,7 +26,7 @@ PROGRAMS = r"(sudo|s3oramfs|s3oramfs-serverd|mkdir|cmake|echo|systemctl|tests/ru
 
 
 def of_readme():
-    """Lines of code blocks; the one drawing in a block of its own begins with blanks."""
+    """Yields the lines of code blocks. The drawing, in a block of its own, begins with blanks."""
     inside = False
     for number, line in enumerate((source / "README.md").read_text().splitlines(), 1):
         if line.startswith("```"):
@@ -36,7 +36,7 @@ def of_readme():
 
 
 def of_page(page):
-    """Lines of literal displays, with what continues them."""
+    """Yields the lines of literal displays, together with their continuation lines."""
     inside, open_line = False, ""
     for number, line in enumerate(page.read_text().splitlines(), 1):
         if line.startswith((".Bd -literal", ".Ed")):
@@ -53,11 +53,11 @@ def of_page(page):
         open_line = ""
 
 
-# ---- the machine that they run on --------------------------------------------------------------
+# ---- the machine on which they run -------------------------------------------------------------
 
 
 def environment(home):
-    # In the place of a person at a terminal: a key file, which is made at first.
+    # A key file, which the first command makes, takes the place of a person at a terminal.
     return dict(os.environ, HOME=str(home), XDG_CONFIG_HOME=str(home / "config"),
                 S3ORAMFS_KEYFILE=str(home / "key"))
 
@@ -90,7 +90,7 @@ def stop(server):
 
 
 def on_ports(command, first=0):
-    """The addresses of the documents are ours."""
+    """Replaces the addresses in the documents with the test's own."""
     for name, port in zip("abc", ports[first:first + 3]):
         command = command.replace(f"{name}.example:5760", f"{host}:{port}")
     return command
@@ -112,7 +112,7 @@ joined = {}  # servers by number
 
 
 def init_one_server(command, home):
-    """KEY is a server's; init ends, as there is no terminal, until that server admits this client."""
+    """KEY is that of a server. Without a terminal, init ends unless that server admits the client."""
     store = work / "ring"
     key = make_key(store)
     server = start(["s3oramfs-serverd", "--store", store, "--index", "1", "--listen",
@@ -120,13 +120,13 @@ def init_one_server(command, home):
     command = on_ports(command, 3).replace("KEY", key)
     client = key_in(run(command, home, 15))
     run(f"s3oramfs-serverd authorize --store {store} {client}", home)
-    run(command + " --wait 20", home)  # the server reads its keys a moment later
+    run(command + " --wait 20", home)  # the server reads the keys a moment later
     stop(server)
     (home / "private.vault").rename(home / "ring.vault")  # the name is used again
 
 
 def invite(command, home):
-    """It waits at a terminal; elsewhere it has to be told to."""
+    """At a terminal invite waits; elsewhere it must be told to."""
     joined["waiting"] = subprocess.Popen(
         ["bash", "-c", on_ports(command) + " --wait 60"], cwd=home, env=environment(home),
         text=True, stdout=subprocess.PIPE)
@@ -145,7 +145,7 @@ def serve(number):
 
 
 def join(command, home):
-    """The store is ours, as root's would be the machine's; the third is that of a container."""
+    """The stores are the test's own: root's would be the machine's. The third is a container's."""
     for number, string in enumerate(joined["strings"][:2], 1):
         run(command.replace("STRING", f"--store {work}/store{number} {string}"), home)
         serve(number)
@@ -207,7 +207,7 @@ RULES = [
     (r"echo .* > /etc/s3oramfs", "writes to /etc; tests/packages/run does it in a container"),
     (r"systemctl", "there is no systemd here; tests/packages/run does it in a container"),
     (r".*--store /var/lib/s3oramfs/", "writes to /var; tests/packages/run does it in a container"),
-    # Run in a way of their own.
+    # Run in a special way.
     (r"s3oramfs init .*--server", init_one_server),
     (r"s3oramfs invite", invite),
     (r"s3oramfs-serverd join", join),
@@ -254,7 +254,7 @@ def mentioned():
 
 
 def check_mentioned(home):
-    """They exist, and have the options that are named."""
+    """Checks that the commands exist, and have the options that are named."""
     count = 0
     for where, command in mentioned():
         words = command.split()

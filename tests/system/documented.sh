@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Every command in the README and the manual pages is run, in the order in which it stands there, with
-# servers on this machine; documented.py says which are not run, and why.
+# Runs every command in the README and the manual pages, in the order in which they appear, with
+# servers on this machine. documented.py says which commands are not run, and why.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse

@@ -6,7 +6,7 @@
 namespace s3oram {
 namespace {
 
-// Of what was allocated and never written.
+// The page of data that was allocated and never written.
 const std::shared_ptr<DropStore::Page>& zero_page() {
   static const auto page = std::make_shared<DropStore::Page>(DropStore::Page{});
   return page;
@@ -49,7 +49,7 @@ void DropStore::change_names(std::vector<Edit> edits) {
 
 void DropStore::apply(const Edit& edit) {
   Node* directory = find(edit.directory);
-  if (!directory) return;  // removed meanwhile, for good
+  if (!directory) return;  // it has been removed for good
   if (edit.ino == 0)
     directory->safe_names.erase(edit.name);
   else
@@ -99,7 +99,7 @@ std::string DropStore::read(const Node& node, std::uint64_t offset, std::size_t 
   return out;
 }
 
-// The page, shared with nobody.
+// Returns the page, unshared.
 DropStore::Page& DropStore::page_to_change(Node& node, std::uint64_t number) {
   node.changed.insert(number);
   auto& page = node.now.pages[number];
@@ -207,7 +207,7 @@ DropStore::Content DropStore::surviving(const Node& node, Survival survival,
     }
     left.pages[number] = std::move(page);
   }
-  // Nothing shows up behind the end when the file grows again.
+  // Nothing must appear after the end when the file grows again.
   left.pages.erase(left.pages.lower_bound((left.size + kPage - 1) / kPage), left.pages.end());
   if (const auto last = left.pages.find(left.size / kPage); last != left.pages.end()) {
     last->second = std::make_shared<Page>(*last->second);

@@ -1,8 +1,9 @@
-// The disk of dropfs: files as programs see them, and what of them a power cut would leave.
+// The disk of dropfs: files as programs see them, and the part of them that a power cut would
+// leave.
 //
-// Data is safe once its file was synced, a name once its directory was. Data that is not safe is
-// kept, dropped or torn when the power goes: each changed piece of a file for itself, names in the
-// order in which they were changed (as a journal does it). One thread.
+// Data is safe once its file was synced, a name once its directory was synced. Unsafe data is kept,
+// dropped or torn when the power is cut: each changed piece of a file independently, and names in
+// the order in which they were changed (like a journal). One thread.
 #pragma once
 
 #include <sys/stat.h>
@@ -29,26 +30,26 @@ class DropStore {
   using Page = std::array<char, kPage>;
   struct Content {
     std::uint64_t size = 0;
-    std::map<std::uint64_t, std::shared_ptr<Page>> pages;  // by number; no page: a hole
+    std::map<std::uint64_t, std::shared_ptr<Page>> pages;  // by number; a missing page is a hole
   };
   using Names = std::map<std::string, Ino, std::less<>>;
   struct Node {
     struct stat attributes {};  // st_size, st_blocks and st_nlink are not kept here
-    std::string target;         // of a symbolic link
+    std::string target;         // only for a symbolic link
     Content now, safe;
-    std::set<std::uint64_t> changed;  // pages that differ, or may
-    Names names, safe_names;          // of a directory
+    std::set<std::uint64_t> changed;  // pages that differ, or may differ
+    Names names, safe_names;          // only for a directory
     std::uint64_t lookups = 0;
   };
   enum class Survival { nothing, everything, random };
 
   DropStore();
 
-  /// Nothing if there is no such node (any more).
+  /// Returns nullptr if there is no such node (any more).
   Node* find(Ino ino);
   Ino make(const struct stat& attributes);
 
-  /// A change of names: all edits of it survive or none. `ino` 0 removes the name.
+  /// A change of names. All its edits survive or none does. `ino` 0 removes the name.
   struct Edit {
     Ino directory;
     std::string name;
@@ -56,18 +57,18 @@ class DropStore {
   };
   void change_names(std::vector<Edit> edits);
   void sync_names(Ino directory);
-  /// Forgets a node that has neither name nor user.
+  /// Forgets a node that has neither a name nor a user.
   void drop_unused();
 
   std::string read(const Node& node, std::uint64_t offset, std::size_t size) const;
-  /// Both: false if the disk is full; then nothing has changed.
+  /// Both return false if the disk is full; then nothing has changed.
   bool write(Node& node, std::uint64_t offset, std::string_view data);
   bool allocate(Node& node, std::uint64_t offset, std::uint64_t length);
   void zero(Node& node, std::uint64_t offset, std::uint64_t length);
   void resize(Node& node, std::uint64_t size);
   void sync(Node& node);
 
-  /// The power goes and comes back. All nodes but the root have new numbers afterwards.
+  /// Cuts the power and restores it. Afterwards all nodes except the root have new numbers.
   void cut(Survival survival, std::uint64_t seed);
 
   std::uint64_t pages() const { return used_; }

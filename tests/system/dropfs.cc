@@ -1,14 +1,16 @@
-// dropfs MOUNTPOINT: a file system in memory that loses what was not synced, on command. It stays
-// in the foreground until it is unmounted. Commands are lines written to MOUNTPOINT/.dropfs:
+// dropfs MOUNTPOINT: a file system in memory that loses, on command, everything that was not
+// synced. It stays in the foreground until it is unmounted. Commands are lines written to
+// MOUNTPOINT/.dropfs:
 //
-//   freeze [N]     nothing changes any more: a call that would waits. With N: from the Nth sync on
-//   off            who waits gets EIO, as do all who come later
+//   freeze [N]     stops all changes: a call that would change something waits. With N: from
+//                  the Nth sync on
+//   off            calls that wait get EIO, as do all later ones
 //   on [all|nothing|random SEED]
 //                  the power is back, with what survived: by default nothing that was not synced
-//   space BYTES    so large is the disk from now on
+//   space BYTES    sets the size of the disk
 //
-// Reading it gives "running", "frozen" or "off", and the number of syncs so far. Between `off` and
-// `on` all who have files open must end.
+// Reading the file gives "running", "frozen" or "off", and the number of syncs so far. Between
+// `off` and `on` all programs that have files open must end.
 #define FUSE_USE_VERSION 314
 #include <fuse_lowlevel.h>
 #include <linux/falloc.h>
@@ -31,19 +33,21 @@ using Node = DropStore::Node;
 
 constexpr Ino kControl = 2;
 constexpr std::string_view kControlName = ".dropfs";
-constexpr double kForever = 1e6;  // only the kernel changes attributes; names change at `on`
+// Attributes change only through the kernel, so it may cache them forever; the command "on" also
+// changes names.
+constexpr double kForever = 1e6;
 
 enum class Power { running, frozen, off };
 
 DropStore store;
 Power power = Power::running;
-std::optional<std::uint64_t> syncs_left;  // before it freezes
+std::optional<std::uint64_t> syncs_left;  // syncs until it freezes
 std::uint64_t syncs = 0;
 std::vector<fuse_req_t> waiting;
 
 // ---- power -------------------------------------------------------------------------------------
 
-/// Whether the request, which would change something, has been dealt with instead.
+/// Returns whether the request, which would change something, has been handled instead.
 bool held(fuse_req_t request) {
   if (power == Power::frozen) waiting.push_back(request);
   if (power == Power::off) fuse_reply_err(request, EIO);
@@ -123,14 +127,14 @@ fuse_entry_param entry_of(const struct stat& attributes) {
   return entry;
 }
 
-/// The node, which the kernel refers to once more.
+/// Returns the node, to which the kernel now has one more reference.
 fuse_entry_param refer(Ino ino) {
   Node& node = *store.find(ino);
   ++node.lookups;
   return entry_of(attributes_of(ino, node));
 }
 
-/// The node that the kernel means, or an answer that it is from before a cut.
+/// Returns the node that the kernel means, or answers that it is from before a cut.
 Node* known(fuse_req_t request, Ino ino) {
   Node* node = store.find(ino);
   if (!node) fuse_reply_err(request, ESTALE);
@@ -166,7 +170,7 @@ void do_forget(fuse_req_t request, fuse_ino_t ino, std::uint64_t references) {
   fuse_reply_none(request);
 }
 
-/// 0 if the request is answered.
+/// Returns 0 if the request has been answered.
 Ino make(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
   const Node* directory = known(request, parent);
   if (!directory) return 0;
@@ -302,7 +306,7 @@ void do_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
 
 void do_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int valid,
                 fuse_file_info* file) {
-  if (ino == kControl) return do_getattr(request, ino, file);  // it is truncated by a shell
+  if (ino == kControl) return do_getattr(request, ino, file);  // a shell truncates it
   if (held(request)) return;
   Node* node = known(request, ino);
   if (!node) return;
@@ -319,7 +323,7 @@ void do_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int val
 
 void do_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   file->direct_io = ino == kControl;
-  file->keep_cache = 1;  // a node is not the same one after a cut
+  file->keep_cache = 1;  // after a cut a file has a new node
   if (ino == kControl || known(request, ino)) fuse_reply_open(request, file);
 }
 
@@ -370,7 +374,7 @@ void do_fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, of
   fuse_reply_err(request, error);
 }
 
-/// fdatasync too: the size is needed to find the data.
+/// Applies to fdatasync too, because the size is needed to find the data.
 void do_fsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info*) {
   if (held_sync(request)) return;
   Node* node = known(request, ino);

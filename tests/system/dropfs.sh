@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# The test file system that loses what was not synced: a program that forgets a sync loses data on
-# it, and one that syncs does not.
+# Tests the test file system that loses everything that was not synced: a program that forgets a
+# sync loses data on it, and a program that syncs does not.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/system/faults.sh

@@ -1,8 +1,9 @@
 # shellcheck shell=bash
-# A vault under a workload while things fail: failures.sh PROGRAMS TEST-PROGRAMS local|remote [EVICTOR].
-# Locally the vault and its servers have one disk; remotely each server has a disk and a link of
-# its own, and the client a disk. After each round everything is looked at. ROUNDS, SEED and KINDS
-# (the failures, in turn) may be given; VERBOSE=1 shows what the workload did.
+# Runs a vault under a workload while things fail: failures.sh PROGRAMS TEST-PROGRAMS local|remote
+# [EVICTOR]. With `local` the vault and its servers share one disk. With `remote` each server has a
+# disk and a link of its own, and the client has a disk. After each round everything is checked.
+# ROUNDS, SEED and KINDS (the failures, in turn) may be given; VERBOSE=1 shows what the workload
+# did.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/system/faults.sh
@@ -12,12 +13,12 @@ need_fuse
 : "${SEED:=1}"
 RANDOM=$SEED
 timeout=3
-# The kernel does renames between directories one after the other: each of the three workers' may
-# wait for the deadline.
+# The kernel does renames between directories one after another, so the rename of each of the three
+# workers may wait for the deadline.
 longest=$((3 * timeout + 3))
 if [[ $3 == local ]]; then
   : "${ROUNDS:=5}" "${KINDS:=daemon power_client server_killed power_client server_stopped}"
-elif [[ ${4:-} == matrix ]]; then # the failures that cut evictions off
+elif [[ ${4:-} == matrix ]]; then # failures that interrupt evictions
   : "${ROUNDS:=5}" "${KINDS:=server_killed power_server daemon power_all power_client}"
 else
   : "${ROUNDS:=8}"
@@ -39,12 +40,13 @@ survival() {
     *) echo random "$seed" ;;
   esac
 }
-# lose_power DISK PID...: at one of the next syncs, after which the processes do nothing more.
+# lose_power DISK PID...: the disk loses power at one of the next syncs, after which the processes
+# do nothing more.
 lose_power() {
   wait_until "$1 is frozen" power_is "$1" frozen
   kill -9 "${@:2}"
 }
-# return_power DISK: gives a disk its power back, once no process uses it any more.
+# return_power DISK: gives a disk its power back, once no process uses it.
 return_power() {
   # shellcheck disable=SC2046
   tell "$1" on $(survival)
@@ -166,7 +168,7 @@ link_cut() {
 s3oramfs mount "$vault" "$mount"
 start_work 0 1
 end_work 0
-s3oramfs status --json "$vault" | grep "\"evictor\": \"$evictor\"" > /dev/null || fail "it is another evictor"
+s3oramfs status --json "$vault" | grep "\"evictor\": \"$evictor\"" > /dev/null || fail "the vault has another evictor"
 s3oramfs umount "$mount"
 s3oramfs mount --timeout "$timeout" "$vault" "$mount"
 read -ra kinds <<< "$KINDS"

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# Sourced, after lib.sh, by the tests that break things: disks, links, processes.
+# Sourced after lib.sh by the tests that break things: disks, links, processes.
 
 tests=$(realpath "$2") # the folder of the test programs
 declare -a link_pid=()
 
-# ---- disks: dropfs.cc tells what they understand
+# ---- disks: dropfs.cc says which commands they understand
 
-# make_disk DIRECTORY: an empty disk there.
+# make_disk DIRECTORY: mounts an empty disk there.
 make_disk() {
   mkdir -p "$1"
   "$tests/dropfs" "$1" >> "$work/disks.log" 2>&1 &
@@ -15,14 +15,14 @@ make_disk() {
 # tell DISK COMMAND...
 tell() { echo "${*:2}" > "$1/.dropfs"; }
 power_is() { [[ $(< "$1/.dropfs") == "$2 "* ]]; }
-# power_cut DISK [WHAT-SURVIVES]: nobody may use it.
+# power_cut DISK [WHAT-SURVIVES]: nobody may be using the disk.
 power_cut() {
   tell "$1" freeze
   tell "$1" off
   tell "$1" on "${@:2}"
 }
 
-# damage_every STEP FIRST FILE...: some bytes change at FIRST, and behind it at each STEP.
+# damage_every STEP FIRST FILE...: changes some bytes at FIRST, and again after every STEP.
 damage_every() {
   python3 -c '
 import sys
@@ -36,38 +36,38 @@ for path in sys.argv[3:]:
 
 # ---- processes
 
-# kill_now PID...: with no chance to do anything, and waits until they are gone.
+# kill_now PID...: kills processes without a chance to do anything, and waits until they are gone.
 kill_now() {
   local pid
   kill -9 "$@" 2> /dev/null || step "one of $* was gone already"
   for pid in "$@"; do wait_until "process $pid is gone" is_gone "$pid"; done
 }
-# A zombie without other threads has let go of all files; the rest is its parent's affair.
+# A zombie without other threads has closed all its files; the rest is its parent's business.
 is_gone() {
   local tasks=("/proc/$1/task"/*)
   [[ ! -e /proc/$1/stat ]] ||
     { ((${#tasks[@]} == 1)) && grep -q '^State:.Z' "/proc/$1/status" 2> /dev/null; }
 }
 
-# ---- the workload: workload.cc tells what it does
+# ---- the workload: workload.cc says what it does
 
-# start_work SEED SECONDS; what it says goes to workload.log
+# start_work SEED SECONDS: starts the workload, whose output goes to workload.log.
 start_work() {
   "$tests/workload" run "$mount" "$work/models" "$1" "$2" > "$work/workload.log" 2>&1 &
   worker=$!
 }
-# end_work CODE: it must end with this.
+# end_work CODE: the workload must end with this code.
 end_work() {
   local code=0
   wait "$worker" || code=$?
   [[ $code == "$1" ]] || fail "the workload ended with $code instead of $1"
   [[ -z ${VERBOSE:-} ]] || cat "$work/workload.log"
 }
-# nothing_took SECONDS: or longer, of what the workload did.
+# nothing_took SECONDS: no step of the workload took this long or longer.
 nothing_took() {
   local longest
   longest=$(grep -o 'longest [0-9]*' "$work/workload.log" | sort -k 2 -n | tail -n 1 | tr -dc 0-9)
-  ((longest < $1 * 1000)) || fail "something took $longest ms"$'\n'"$(< "$work/workload.log")"
+  ((longest < $1 * 1000)) || fail "an operation took $longest ms"$'\n'"$(< "$work/workload.log")"
 }
 # check_work verify|compare
 check_work() {
@@ -77,14 +77,14 @@ check_work() {
 
 # ---- links: link.cc
 
-# make_links: the servers of make_servers, which do not run yet, are reached through them.
+# make_links: puts links in front of the servers of make_servers, which do not run yet.
 make_links() {
   for n in 1 2 3; do
     free_port "listen_port[$n]"
     make_link "$n"
   done
 }
-cleanup_more() { # their command lines do not tell whose they are
+cleanup_more() { # their command lines do not show whose they are
   ((${#link_pid[@]} == 0)) || kill -9 "${link_pid[@]}"
 }
 make_link() {
@@ -95,9 +95,9 @@ make_link() {
 
 # ---- a vault with disks that fail
 
-# set_up local|remote INIT-OPTION...: a new vault on $disk, of servers that have the same disk, or a
-# disk ($work/store1, ...) and a link each. Small blocks and buckets, so that much happens in a short
-# time.
+# set_up local|remote INIT-OPTION...: makes a new vault on $disk, with servers that share this disk,
+# or with a disk ($work/store1, ...) and a link for each server. Blocks and buckets are small, so
+# that much happens in a short time.
 mount=$work/mount
 disk=$work/disk
 vault=$disk/vault
@@ -123,8 +123,8 @@ set_up() {
     "${init[@]}" --wait 20 2> "$work/init.log"
     server_pid_of() { echo "${server_pid[store$1]}"; }
     restart_server() { start_server "$1"; }
-    sync "$work"/store? # keygen and authorize make no directory durable, nor need they
+    sync "$work"/store? # keygen and authorize make no directory durable, and need not
   fi
-  # A vault that init said it made is there for good.
+  # A vault must never vanish after init said that it made it.
   power_cut "$disk"
 }

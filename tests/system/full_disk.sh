@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Disks that are full: full_disk.sh PROGRAMS TEST-PROGRAMS local|remote. What was there can be read
-# and deleted, nothing is left of what did not fit, and once there is room all goes on by itself.
-# Locally the one disk of vault and servers is full; remotely first that of a server, then that of
-# the client.
+# Disks that are full: full_disk.sh PROGRAMS TEST-PROGRAMS local|remote. Existing files can be read
+# and deleted, nothing remains of what did not fit, and once there is room everything goes on
+# without help. With `local` the one disk of the vault and its servers is full. With `remote` first
+# the disk of a server is full, then that of the client.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/system/faults.sh
@@ -22,11 +22,11 @@ fill_with() {
     { head -c "$1" /dev/urandom > "$mount/filler$1.$file" && sync "$mount/filler$1.$file"; } \
       2> "$work/full.log" && continue
     step "  after $file files of $1: $(tail -n 1 "$work/full.log")"
-    cat "$mount/filler$1.$file" > "$work/read" || fail "what waits for room cannot be read"
+    cat "$mount/filler$1.$file" > "$work/read" || fail "data that waits for room cannot be read"
     return 1
   done
 }
-# fill_up DISK BYTES-LEFT
+# fill_up DISK BYTES-LEFT: leaves so little room on the disk, and checks what still works.
 fill_up() {
   local full=$1 free=$2 file
   step "$full is full"
@@ -36,27 +36,27 @@ fill_up() {
   sync "$mount"/* "$mount"
   ! little_room || fail "there is no room before the disk is full"
   tell "$full" space $(($(used "$full") + free))
-  wait_until "df shows it" little_room
-  # Until nothing fits any more; how much that is depends on what grows when.
+  wait_until "df shows the full disk" little_room
+  # Writes until the disk is full. How much that is depends on what grows when.
   ! fill_with 100K || fail "50 MB fit into $free bytes"
   ! fill_with 4K || fail "2 MB fit where 100 KB do not"
   start_work "$RANDOM" 3
   end_work 0
-  (($(errors) > 0)) || fail "the workload noticed nothing"
+  (($(errors) > 0)) || fail "the workload met no error"
   check_work compare
-  cmp "$work/kept" "$mount/kept" || fail "what was there cannot be read on a full disk"
+  cmp "$work/kept" "$mount/kept" || fail "an existing file cannot be read on a full disk"
   rm "$mount"/victim* || fail "nothing can be deleted on a full disk"
   sync "$mount" || fail "a deletion cannot be made durable on a full disk"
-  rm -f "$mount"/filler* || fail "what did not fit cannot be deleted"
+  rm -f "$mount"/filler* || fail "files that did not fit cannot be deleted"
   status_works
 
   step "there is room again"
   tell "$full" space 10000000000
-  # More than there was room for; the servers are asked again every ten seconds.
+  # Writes more than there was room for. The servers are asked again every ten seconds.
   works_again() { cp "$work/fresh" "$mount/again" && sync "$mount/again" "$mount"; } 2> "$work/again.log"
   head -c 1M /dev/urandom > "$work/fresh"
   wait_until "writing works again" works_again
-  wait_until "nothing fails any more" nothing_fails
+  wait_until "writes succeed again" nothing_fails
   check_work compare
   s3oramfs umount "$mount"
   s3oramfs mount --timeout "$timeout" "$vault" "$mount"
@@ -80,10 +80,10 @@ if [[ $3 == remote ]]; then fill_up "$work/store2" 300000; fi
 fill_up "$disk" 30000
 s3oramfs umount "$mount"
 
-step "a vault on a disk without any room can be mounted, and files be deleted"
+step "a vault on a disk without any room can be mounted, and its files deleted"
 tell "$disk" space "$(used "$disk")"
 s3oramfs mount --timeout "$timeout" -o ro "$vault" "$mount"
-cmp "$work/kept" "$mount/kept" || fail "what was there cannot be read"
+cmp "$work/kept" "$mount/kept" || fail "an existing file cannot be read"
 s3oramfs umount "$mount"
 s3oramfs fsck "$vault"
 s3oramfs mount --timeout "$timeout" "$vault" "$mount"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Volumes that earlier versions made, and this one, open wherever they are put, hold what they held,
-# and can be gone on with. One of a later version is refused, and stays as it is.
+# Volumes made by earlier versions, and by this one, open at any path with unchanged content, and
+# can still be used. A volume of a later version is refused and left unchanged.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 golden=$(dirname "$(realpath "$0")")/../golden
@@ -20,7 +20,8 @@ holds() {
   manifest "$mount" > "$work/found"
   same "$1" "$work/found" "what $2 does not come back"
 }
-# newer FILE SQL: this database, changed so, is refused by its name, and not changed by that.
+# newer FILE SQL: a database that SQL has changed is refused by its name, and refusing does not
+# change it.
 newer() {
   local copy=$work/newer before
   rm -rf "$copy" && cp -a "$vault" "$copy"
@@ -28,9 +29,9 @@ newer() {
   before=$(sqlite3 -batch "$copy/$1" .dump | sha256sum)
   expect 20 "$copy/$1" s3oramfs mount "$copy" "$mount"
   expect 20 "format 99 is newer" s3oramfs mount "$copy" "$mount"
-  ! is_mounted "$mount" || fail "mounted all the same: $2"
+  ! is_mounted "$mount" || fail "mounted nevertheless: $2"
   wait_until "all processes of $copy have ended" no_processes_of "$copy"
-  [[ $(sqlite3 -batch "$copy/$1" .dump | sha256sum) == "$before" ]] || fail "changed all the same: $2"
+  [[ $(sqlite3 -batch "$copy/$1" .dump | sha256sum) == "$before" ]] || fail "changed nevertheless: $2"
 }
 
 found=0
@@ -42,13 +43,13 @@ for archive in "$golden"/*.tar.gz; do
   tar -C "$vault" --strip-components=1 -xpzf "$archive"
   first=() second=()
   [[ $name != *-matrix ]] || first=(--passfile "$work/passphrase") second=(--keyfile "$work/keyfile")
-  step "$name, read alone"
+  step "$name, only read"
   s3oramfs fsck "${first[@]}" "$vault" || fail "fsck finds something in $name"
   s3oramfs mount -o ro "${first[@]}" "$vault" "$mount"
   holds "$list" "$name held"
   expect 1 "Read-only" touch "$mount/new"
   unmounted "$vault"
-  step "$name, gone on with"
+  step "$name, used further"
   s3oramfs mount "${second[@]}" "$vault" "$mount"
   holds "$list" "$name held"
   head -c 30000 /dev/urandom > "$work/written"
@@ -76,31 +77,32 @@ done
 step "later formats"
 vault=$work/older
 mkdir "$vault"
-tar -C "$vault" --strip-components=1 -xpzf "$golden/v6-shuffle.tar.gz" # vault.db is plain up to there
+tar -C "$vault" --strip-components=1 -xpzf "$golden/v6-shuffle.tar.gz" # the last plain vault.db
 newer vault.db "UPDATE tree SET format = 99"
 newer vault.db "UPDATE fs_state SET value = 99 WHERE name = 'format'"
 newer servers/2/control.db "UPDATE volume SET format = 99"
 cp -a "$vault" "$work/json"
 sed -i 's/"format": [0-9]*/"format": 99/' "$work/json/vault.json"
 expect 20 "$work/json/vault.json: its format 99 is newer" s3oramfs mount "$work/json" "$mount"
-# Mending is for what is damaged.
-rm -rf "$work/newer" && cp -a "$vault" "$work/newer" # the one before was sealed before its server refused
+# fsck --repair is only for damaged files.
+rm -rf "$work/newer" && cp -a "$vault" "$work/newer" # the previous copy has been sealed
 sqlite3 -batch "$work/newer/vault.db" "UPDATE tree SET format = 99" > "$work/sql.out"
 before=$(sqlite3 -batch "$work/newer/vault.db" .dump | sha256sum)
 expect 20 "format 99 is newer" s3oramfs fsck --repair "$work/newer"
 code=0
 said=$(s3oramfs fsck "$work/newer" 2>&1) || code=$?
 [[ $code == 20 && $said != *--repair* ]] || fail "fsck of a newer vault: $code, $said"
-[[ $(sqlite3 -batch "$work/newer/vault.db" .dump | sha256sum) == "$before" ]] || fail "fsck changed it"
+[[ $(sqlite3 -batch "$work/newer/vault.db" .dump | sha256sum) == "$before" ]] || fail "fsck changed the vault"
 
 step "later seals"
 vault="$work/somewhere/else/v6-shuffle moved"
-[[ $(head -c 21 "$vault/vault.db" | tail -c 1 | od -An -tu1) -eq 40 ]] || fail "it was not sealed"
-! grep -q "a name of odd bytes" "$vault/vault.db" || fail "vault.db shows a content"
+[[ $(head -c 21 "$vault/vault.db" | tail -c 1 | od -An -tu1) -eq 40 ]] || fail "vault.db was not sealed"
+! grep -q "a name of odd bytes" "$vault/vault.db" || fail "vault.db shows content"
 ! grep -q "symbolic link" "$vault"/vault.db* || fail "vault.db shows a name"
-# SQLite's user_version; the page is not what it was either, which counts for nothing then.
+# Changes SQLite's user_version. The page then does not match its seal either, which must not
+# matter.
 printf '\0\0\0\143' | dd of="$vault/vault.db" bs=1 seek=60 conv=notrunc status=none
 before=$(sha256sum < "$vault/vault.db")
 expect 20 "$vault/vault.db: its format 99 is newer" s3oramfs mount "$vault" "$mount"
 expect 20 "format 99 is newer" s3oramfs fsck --repair "$vault"
-[[ $(sha256sum < "$vault/vault.db") == "$before" ]] || fail "what is newer was changed"
+[[ $(sha256sum < "$vault/vault.db") == "$before" ]] || fail "a newer vault was changed"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# The programs are built hardened: at a random address, with what the linker resolves made read-only
-# before main() begins, with guarded stacks and checked copies.
+# The programs are built with hardening: loaded at a random address, with the linker's tables
+# read-only before main() begins, with guarded stacks and checked copies.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 

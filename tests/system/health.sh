@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# "healthy" means that a write begun now becomes durable. If something keeps it from that, status says so within
-# 5 s, with the server and the cause, by status, by `status --check`, in its JSON, by the metrics and
-# in the log; and everything goes on by itself once the cause is gone.
+# "healthy" means that a write begun now becomes durable. If something prevents that, it is reported
+# within 5 s, with the server and the cause, by status, by `status --check`, in the JSON, by the
+# metrics and in the log. Everything goes on without help once the cause is gone.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
@@ -14,7 +14,7 @@ check() { s3oramfs status --check "$vault" 2>&1; }
 healthy() { [[ $(check) == healthy ]]; }
 now() { echo "${EPOCHREALTIME/./}"; } # us
 last_answer="" slowest=0
-# says WORDS...: the check fails, and its words are all these.
+# says WORDS...: succeeds if the check fails with a message that has all these words.
 says() {
   local code=0 word
   last_answer=$(check) || code=$?
@@ -28,7 +28,7 @@ metric() {
   awk -v name="$1" '$1 == name { print $2; found = 1 } END { exit !found }' <&3
   exec 3>&- 3<&-
 }
-# break_it NAME BREAK KIND WORDS...: BREAK is a function. Within 5 s everybody says it.
+# break_it NAME BREAK KIND WORDS...: BREAK is a function. Within 5 s everything reports the problem.
 break_it() {
   local begun took
   step "$1"
@@ -42,14 +42,14 @@ break_it() {
   took=$((($(now) - begun) / 1000))
   ((took <= slowest)) || slowest=$took
   step "  said after $took ms: $last_answer"
-  [[ $(s3oramfs status "$vault" | head -n 1) == *"$4"* ]] || fail "the first line of status is another"
+  [[ $(s3oramfs status "$vault" | head -n 1) == *"$4"* ]] || fail "the first line of status is wrong"
   s3oramfs status --json "$vault" | grep -F "\"kind\": \"${3%%\{*}\"" > /dev/null || fail "no cause $3 in the JSON"
-  [[ $(metric s3oramfs_healthy) == 0 ]] || fail "the metric says that it is healthy"
+  [[ $(metric s3oramfs_healthy) == 0 ]] || fail "the metric says that the vault is healthy"
   [[ $(metric "s3oramfs_problem$(label "$3")") == 1 ]] || fail "no metric of $3"
-  wait_until "the log says it" logged "$vault/run/fused.log" "unhealthy: "
+  wait_until "the log says so" logged "$vault/run/fused.log" "unhealthy: "
   logged "$vault/run/fused.log" "$4" || fail "the log does not name $4"
 }
-# label KIND[{N}]: the labels of its sample.
+# label KIND[{N}]: prints the labels of the sample of this kind.
 label() {
   if [[ $1 == *"{"* ]]; then
     local n=${1#*\{}
@@ -58,7 +58,7 @@ label() {
     echo "{kind=\"$1\"}"
   fi
 }
-# mend_it MEND: and all goes on.
+# mend_it MEND: removes the cause, after which everything goes on.
 mend_it() {
   "$1"
   wait_until "it is healthy again" healthy
@@ -86,17 +86,17 @@ for ((n = 0; n < 12; ++n)); do works; done
 
 stop_2() { kill -STOP "$(server 2)"; }
 go_on_2() { kill -CONT "$(server 2)"; }
-break_it "a server hangs" stop_2 "server_silent{2}" "server 2 does not answer"
+break_it "a server hangs" stop_2 "server_silent{2}" "server 2 has not answered for"
 mend_it go_on_2
 
-# Nobody may write meanwhile: what is put back would be older.
+# Nobody may write meanwhile, or the file that is put back would be too old.
 cut_control() {
   cp -a "$(store 2)/control.db" "$work/control.kept"
   truncate -s 4096 "$(store 2)/control.db"
 }
 put_control() { cat "$work/control.kept" > "$(store 2)/control.db"; }
 break_it "control.db is cut short while its server runs" cut_control "server_store{2}" "server 2" control.db
-logged "$vault/run/server-2.log" "control.db was cut short" || fail "server 2 does not say why"
+logged "$vault/run/server-2.log" "control.db was truncated" || fail "server 2 does not say why"
 mend_it put_control
 
 lose_control() { mv "$(store 2)/control.db" "$work/control.away"; }
@@ -114,7 +114,7 @@ cut_slots() {
   truncate -s 100000 "$(store 3)/slots"
 }
 fill_slots() { cat "$work/slots.kept" > "$(store 3)/slots"; }
-break_it "slots is cut short" cut_slots "server_store{3}" "server 3" "slots was cut short"
+break_it "slots is cut short" cut_slots "server_store{3}" "server 3" "slots was truncated"
 mend_it fill_slots
 
 die_for_good() {
@@ -134,10 +134,10 @@ lose_database() { mv "$vault/vault.db" "$work/vault.db.away"; }
 find_database() { mv "$work/vault.db.away" "$vault/vault.db"; }
 break_it "vault.db is removed" lose_database vault_db "vault.db was removed"
 date > "$mount/not yet"
-! sync "$mount/not yet" 2> "$work/works.log" || fail "a commit into a file without a name is durable"
+! sync "$mount/not yet" 2> "$work/works.log" || fail "a commit into a removed file counts as durable"
 mend_it find_database
 
-# A store that was set back: writes wait, and nothing is lost once the newest is back.
+# A store that was rolled back: writes wait, and nothing is lost once the newest store is back.
 kill -STOP "$(server 2)" # a copy as after a crash
 cp -a "$(store 2)" "$work/store.old"
 kill -CONT "$(server 2)"
@@ -156,7 +156,7 @@ break_it "a store is set back to an older copy" set_back "server_store{2}" "serv
 head -c 300000 /dev/urandom > "$work/held"
 cp "$work/held" "$mount/held"
 ! sync "$mount/held" 2> "$work/works.log" || fail "a write is durable without server 2"
-s3oramfs umount "$mount" 2> "$work/works.log" && fail "umount says that all is durable"
+s3oramfs umount "$mount" 2> "$work/works.log" && fail "umount says that everything is durable"
 mend_it put_right
 sync "$mount/held"
 
@@ -164,9 +164,9 @@ compare
 s3oramfs umount "$mount"
 mount_it
 compare
-cmp "$work/held" "$mount/held" || fail "what waited for the newest store is lost"
+cmp "$work/held" "$mount/held" || fail "data that waited for the newest store is lost"
 
-step "a daemon that is stopped is told as such"
+step "a stopped daemon is reported as such"
 daemon=$(daemon_of "$vault")
 kill -STOP "$daemon"
 begun=$(now)
@@ -178,16 +178,16 @@ expect 14 "process $daemon is stopped" s3oramfs umount "$mount"
 kill -CONT "$daemon"
 wait_until "it is healthy again" healthy
 
-step "reading fails at the timeout, and not at twice of it"
+step "reading fails at the timeout, and not later"
 s3oramfs umount "$mount"
 mount_it
 kill -STOP $(server 1) $(server 2) $(server 3)
 begun=$(now)
-! cat "$mount/file1" > "$work/read" 2> "$work/works.log" || fail "it was read without a server"
+! cat "$mount/file1" > "$work/read" 2> "$work/works.log" || fail "data was read without a server"
 took=$((($(now) - begun) / 1000))
 ((took < 5500)) || fail "reading failed after $took ms, with a timeout of 3 s"
 kill -CONT $(server 1) $(server 2) $(server 3)
 wait_until "it is healthy again" healthy
 cmp "$work/file1" "$mount/file1"
 s3oramfs umount "$mount"
-step "everything was said within $slowest ms"
+step "everything was reported within $slowest ms"

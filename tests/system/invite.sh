@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Servers of other people: one string each, pasted once. What an invitation is good for, and what it
-# is not; and what a server says of itself.
+# Servers of other people: each gets one string, which is pasted once. Tests what an invitation
+# permits and what it does not, and what a server says about itself.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
@@ -15,28 +15,28 @@ done
 server_name=store
 invitation_of() { sed -n "/^Server $1, at/,/join/s/.*join //p" "$work/invite.out"; }
 join() { serverd join --store "$work/store$1" --listen "${addresses[$1 - 1]}" "${@:2}"; }
-# As its unit would: by the configuration that join has made.
+# Runs as the server's unit would, with the configuration that join has made.
 run_joined() {
   "$bin/s3oramfs-serverd" --config "$work/store$1/server.conf" >> "$work/store$1.log" 2>&1 &
   server_pid[store$1]=$!
   wait_until "server $1 listens" answers_on "${server_port[$1]}"
 }
 
-step "what is no list of servers"
+step "arguments that are not a list of servers"
 expect 2 "HOST:PORT" s3oramfs invite --no-passphrase "$vault" one two three
 expect 2 "given twice" s3oramfs invite --no-passphrase "$vault" "${addresses[0]}" "${addresses[0]}" "${addresses[1]}"
-[[ ! -e $vault ]] || fail "it made a vault all the same"
+[[ ! -e $vault ]] || fail "it made a vault nevertheless"
 
 step "inviting"
 expect 14 "not joined yet: servers 1" s3oramfs invite --no-passphrase --wait 0 "$vault" "${addresses[@]}"
-s3oramfs invite --no-passphrase --wait 0 "$vault" "${addresses[@]}" > "$work/invite.out" 2>&1 && fail "it did not wait"
+s3oramfs invite --no-passphrase --wait 0 "$vault" "${addresses[@]}" > "$work/invite.out" 2>&1 && fail "invite did not wait"
 expect 1 "init" s3oramfs mount "$vault" "$mount"
 cp "$work/invite.out" "$work/first"
-s3oramfs invite --no-passphrase --wait 0 "$vault" "${addresses[@]}" > "$work/invite.out" 2>&1 && fail "it did not wait"
-diff <(grep join "$work/first") <(grep join "$work/invite.out") || fail "another string the second time"
+s3oramfs invite --no-passphrase --wait 0 "$vault" "${addresses[@]}" > "$work/invite.out" 2>&1 && fail "invite did not wait"
+diff <(grep join "$work/first") <(grep join "$work/invite.out") || fail "the second string is a different one"
 if command -v qrencode > /dev/null; then
   s3oramfs invite --qr --no-passphrase --wait 0 "$vault" "${addresses[@]}" > "$work/qr" 2>&1 ||
-    [[ $? == 14 ]] || fail "it ends otherwise than without the servers: $(< "$work/qr")"
+    [[ $? == 14 ]] || fail "invite does not end as without the servers: $(< "$work/qr")"
   (($(grep -c '▀\|▄\|█' "$work/qr") > 30)) || fail "no QR codes"
 else
   fail "qrencode is missing (Debian package qrencode)"
@@ -44,7 +44,7 @@ fi
 
 step "joining"
 text=$(invitation_of 2)
-[[ $text == s3oramfs1-* ]] || fail "no invitation of server 2: $(cat "$work/invite.out")"
+[[ $text == s3oramfs1-* ]] || fail "no invitation for server 2: $(cat "$work/invite.out")"
 expect 2 "not a whole invitation" join 2 "${text%?????}"
 expect 2 "not a whole invitation" join 2 "s3oramfs1-rubbish"
 expect 2 "letters, digits" join 2 "$text" --name ../elsewhere
@@ -54,7 +54,7 @@ join 3 "$(invitation_of 3)" > "$work/join3"
 join 3 "$(invitation_of 3)" > "$work/join3.again"
 [[ $(stat -c %a "$work/store1/server.conf") == 644 ]] ||
   fail "the system's unit, which runs as another user, cannot read the configuration"
-diff "$work/join3" "$work/join3.again" || fail "joining twice is not joining once"
+diff "$work/join3" "$work/join3.again" || fail "joining twice differs from joining once"
 [[ $(stat -c %a "$work/store2/invitation") == 600 ]] || fail "others may read the invitation"
 serverd status --store "$work/store2" | grep -q "waits     as server 2 of 3" || fail "$(serverd status --store "$work/store2")"
 for n in 1 2; do run_joined "$n"; done
@@ -76,24 +76,24 @@ for n in 1 2 3; do
   grep -q '^runs      yes$' "$work/status" || fail "$(cat "$work/status")"
   grep -q '^holds     .* of shares, since 20' "$work/status" || fail "$(cat "$work/status")"
 done
-# Both sides show the same words.
+# Both sides show the same letters and digits.
 told=$(grep -ohE '([2-9A-Z]{4}-){3}[2-9A-Z]{4}' "$work/join3")
-[[ -n $told ]] && grep -q "Server 3 .*$told" "$work/invite.out" || fail "they are to compare different words"
+[[ -n $told ]] && grep -q "Server 3 .*$told" "$work/invite.out" || fail "the two sides show different letters"
 s3oramfs mount "$vault" "$mount"
 echo hello > "$mount/file"
 s3oramfs top --count 2 "$vault" > "$work/top"
 (($(grep -c "^server [123] ($host:" "$work/top") == 6)) || fail "top shows: $(cat "$work/top")"
 s3oramfs umount "$mount"
 
-step "an invitation that was used is good for nothing"
+step "a used invitation is worthless"
 join 1 "$(sed -n '/^Server 1, at/,/join/s/.*join //p' "$work/first")" | grep -q "joined already" ||
-  fail "a second joining of server 1"
+  fail "server 1 joined twice"
 [[ ! -e $work/store1/invitation ]] || fail "the used invitation is back"
 expect 19 "another client" serverd join --store "$work/store1" - <<< "$(
   s3oramfs invite --no-passphrase --wait 0 "$work/other" "${addresses[@]}" 2>&1 | sed -n 's/.*join //p' | head -n 1
 )"
 
-step "keys that change count by themselves"
+step "changed keys take effect without a restart"
 serverd authorize --store "$work/store1" "$(head -c 32 /dev/urandom | base64 | tr '+/' '-_' | tr -d =)" > "$work/said"
 grep -q "runs, and admits this client" "$work/said" || fail "authorize says: $(cat "$work/said")"
 wait_until "server 1 has read its clients again" grep -q "admits 2 client keys" "$work/store1.log"

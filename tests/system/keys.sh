@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# New keys on both sides, and a server that moves: nothing but public keys goes from one machine to
-# another, and a client with only the former keys is refused.
+# New keys on both sides, and a server that moves. Only public keys go from one machine to another,
+# and a client that has only the previous keys is refused.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
@@ -19,23 +19,23 @@ s3oramfs mount "$vault" "$mount"
 echo kept > "$mount/file"
 cp "$vault/vault.key" "$work/former.key"
 
-step "a new key of the client"
+step "a new key for the client"
 cp -r "$vault" "$work/unfinished"
 sed -i 's/"ready": true/"ready": false/' "$work/unfinished/vault.json"
 said=$(s3oramfs rekey "$work/unfinished" 2>&1) && fail "an unfinished vault has a new key"
 [[ $said == *"'s3oramfs init' again"* && -z $(shown_key <<< "$said") ]] || fail "rekey of an unfinished vault: $said"
 code=0
-said=$(s3oramfs rekey "$vault" 2>&1) || code=$? # it is mounted
+said=$(s3oramfs rekey "$vault" 2>&1) || code=$? # fails, because the vault is mounted
 [[ $code == 13 && $said == *"the same rekey again"* ]] || fail "rekey of a mounted vault: $code, $said"
 fresh=$(shown_key <<< "$said")
 [[ -n $fresh && $fresh != "$former" ]] || fail "no new key: $said"
 s3oramfs umount "$vault"
-expect 15 "the former key is still in use" s3oramfs rekey "$vault"
-s3oramfs mount "$vault" "$mount" # by the former
+expect 15 "the previous key is still in use" s3oramfs rekey "$vault"
+s3oramfs mount "$vault" "$mount" # with the previous key
 s3oramfs umount "$vault"
 authorize "$fresh"
 said=$(s3oramfs rekey --wait 20 "$vault")
-[[ $said == *"revoke --store DIR $former"* ]] || fail "what to revoke? $said"
+[[ $said == *"revoke --store DIR $former"* ]] || fail "rekey does not show the key to revoke: $said"
 for n in 1 2 3; do
   serverd revoke --store "$work/store$n" "$former"
   expect 2 "$former" serverd revoke --store "$work/store$n" "$former"
@@ -49,7 +49,7 @@ cp "$work/former.key" "$vault/vault.key"
 expect 15 "$host:" s3oramfs mount "$vault" "$mount"
 cp "$work/fresh.key" "$vault/vault.key"
 
-step "keys of many clients at once"
+step "keys of many clients at the same time"
 mkdir -m 700 "$work/crowded"
 keys=()
 for n in {1..20}; do keys+=("$(serverd keygen --store "$work/crowded/$n")"); done
@@ -57,7 +57,7 @@ printf '%s\n' "${keys[@]}" | xargs -P 8 -I KEY "$bin/s3oramfs-serverd" authorize
 for key in "${keys[@]}"; do grep -qxF -e "$key" "$work/crowded/clients" || fail "$key was lost"; done
 expect 19 "public key is ${keys[0]}" serverd keygen --store "$work/crowded/1"
 
-step "a server's key is no client's"
+step "a server's key is not accepted as a client's"
 expect 2 "this is server 2's key" serverd authorize --store "$work/store1" "${server_key[2]}"
 cp "$work/store1/clients" "$work/clients"
 echo "${server_key[2]}" >> "$work/store1/clients"
@@ -67,7 +67,7 @@ serverd revoke --store "$work/store1" "${server_key[2]}"
 cmp "$work/store1/clients" "$work/clients"
 start_servers
 
-step "a new key of a server, which moves too"
+step "a new key for a server that also moves"
 key=$(serverd keygen --rotate --store "$work/store2")
 [[ $key != "${server_key[2]}" ]] || fail "the key is the same"
 free_port port

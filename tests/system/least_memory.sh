@@ -1,8 +1,9 @@
 # shellcheck shell=bash
-# A local vault in the least memory that docs/operator.md names for it (LIMIT_MIB): daemon, servers and
-# the program that copies share one control group, as in a container. Nothing is killed, everything comes
-# back, and caches follow the limit. Where no control group can be made the same limit is set on the
-# data of each process (ulimit -d), which caches follow too, and what all of them hold is added up.
+# A local vault in the least memory that docs/operator.md names for it (LIMIT_MIB). The daemon, the
+# servers and the program that copies share one control group, as in a container. Nothing is killed,
+# everything comes back, and caches follow the limit. If no control group can be made, the same
+# limit is set on the data of each process (ulimit -d), which caches follow too, and the memory of
+# all processes is added up.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/system/control_group.sh
@@ -12,7 +13,7 @@ need_fuse
 : "${LIMIT_MIB:=320}" "${DATA_MIB:=44}"
 limit=$((LIMIT_MIB << 20)) vault=$work/vault mount=$work/mount
 number() { s3oramfs status --json "$vault" | grep -o "\"$1\": [0-9]*" | head -n 1 | tr -dc 0-9; }
-# What the processes of the vault hold themselves, in MiB.
+# The memory that the processes of the vault hold themselves, in MiB.
 held() {
   local process sum=0 kib
   for process in $(processes_of "$vault"); do
@@ -32,7 +33,7 @@ set_limit() {
 mkdir "$mount"
 s3oramfs init --local --no-passphrase "$vault"
 head -c "${DATA_MIB}M" /dev/urandom > "$work/data"
-# in_limit COMMAND...: in the group, or with the limit on data.
+# in_limit COMMAND...: runs the command in the group, or with the limit on data.
 if find_group; then
   step "$LIMIT_MIB MiB in the control group $group"
   # shellcheck disable=SC2016
@@ -40,7 +41,7 @@ if find_group; then
 else
   step "no control group can be made here: $LIMIT_MIB MiB of data in each process instead"
   group=
-  LIMIT_MIB=$((LIMIT_MIB + 1024)) # what threads reserve counts too
+  LIMIT_MIB=$((LIMIT_MIB + 1024)) # memory that threads reserve counts too
   limit=$((LIMIT_MIB << 20))
   # shellcheck disable=SC2016
   in_limit() { bash -c 'ulimit -d "$0" && exec "$@"' $((limit >> 10)) "$@"; }
@@ -56,7 +57,7 @@ step "written; the processes hold $(held) MiB"
 in_limit cmp -n 12M "$work/data" "$mount/data"
 most=$(held)
 step "read; the processes hold $most MiB"
-((most < LIMIT_MIB)) || fail "more than the limit"
+((most < LIMIT_MIB)) || fail "the processes hold more than the limit"
 s3oramfs status --check "$vault" > "$work/check" || fail "not healthy: $(< "$work/check")"
 ! grep -q 'ended by itself' "$vault/run/fused.log" || fail "a server ended"
 if [[ -n $group ]]; then
@@ -66,13 +67,13 @@ if [[ -n $group ]]; then
   step "in 512 MiB, of which another program takes a third: caches shrink"
   in_limit bash -c 'head -c "$0" /dev/zero | tail -c "$0" | sleep 5' $((limit / 3)) &
   hog=$!
-  in_limit cmp -i 12M -n 12M "$work/data" "$mount/data" || fail "lost under pressure"
+  in_limit cmp -i 12M -n 12M "$work/data" "$mount/data" || fail "data is lost under memory pressure"
   wait "$hog"
   [[ $(killed) == 0 ]] || fail "the kernel killed $(killed) processes under pressure"
 fi
 s3oramfs umount "$mount"
 s3oramfs mount "$vault" "$mount"
-cmp -i 36M "$work/data" "$mount/data" # the last of it
+cmp -i 36M "$work/data" "$mount/data" # the end of the file
 s3oramfs umount "$mount"
 
 step "less than a mount can work with is refused"

@@ -4,14 +4,14 @@ set -euo pipefail
 
 bin=$(realpath "$1")
 work=$(mktemp -d "${TMPDIR:-/tmp}/s3oramfs-test-XXXXXX")
-# A loopback address of this test's own, so that no other one's server takes its ports.
+# A loopback address for this test alone, so that no other test's server takes its ports.
 host=127.$(($$ >> 16 & 255)).$(($$ >> 8 & 255)).$(($$ & 255))
 declare -A server_pid=()
 declare -a listen_port=() starter=() server_more=()
 server_count=3
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
 
-# What the tests write: no more than shows something, as there are many of them.
+# The tests write no more than they need to show something, because there are many of them.
 : "${TREE_FILES:=500}" "${TREE_BYTES:=6000000}" "${RANDOM_MIB:=16}"
 
 fail() {
@@ -22,17 +22,17 @@ step() { printf '%(%H:%M:%S)T  %s\n' -1 "$*"; }
 s3oramfs() { "$bin/s3oramfs" "$@"; }
 serverd() { "$bin/s3oramfs-serverd" "$@"; }
 
-# wait_until DESCRIPTION COMMAND...: at most 30 s.
+# wait_until DESCRIPTION COMMAND...: waits at most 30 s for the command to succeed.
 wait_until() {
   local end=$((SECONDS + 30)) pause=0.05 times=0
   until "${@:2}"; do
-    ((SECONDS < end)) || fail "waited in vain until $1"
-    ((++times < 20)) || pause=0.2 # what is asked may cost more than the pause
+    ((SECONDS < end)) || fail "waited in vain: $1"
+    ((++times < 20)) || pause=0.2 # the command may cost more than the pause
     sleep "$pause"
   done
 }
 
-# expect CODE WORDS COMMAND...: it must fail with this exit code, and name WORDS.
+# expect CODE WORDS COMMAND...: the command must fail with this exit code, and print WORDS.
 expect() {
   local code=0 said
   said=$("${@:3}" 2>&1) || code=$?
@@ -40,18 +40,18 @@ expect() {
   [[ $said == *"$2"* ]] || fail "no word of \"$2\" from: ${*:3}"$'\n'"$said"
 }
 
-# ended PID CODE...: waits for a command in the background, which ends with one of these codes.
+# ended PID CODE...: waits for a background command, which must end with one of these codes.
 ended() {
   local code=0
   wait "$1" || code=$?
-  [[ " ${*:2} " == *" $code "* ]] || fail "process $1 ended with $code, none of ${*:2}"
+  [[ " ${*:2} " == *" $code "* ]] || fail "process $1 ended with $code, not one of ${*:2}"
 }
 
 daemon_of() { s3oramfs status --json "$1" | grep -o '"pid": [0-9]*' | tr -dc 0-9; }
 # The status of $vault has these words.
 status_says() { s3oramfs status "$vault" | grep -qF "$1"; }
 is_mounted() { grep -qF " $1 " /proc/self/mountinfo; }
-# The processes whose command line names a path.
+# The processes whose command line contains a path.
 processes_of() {
   local file words
   for file in /proc/[0-9]*/cmdline; do
@@ -61,7 +61,7 @@ processes_of() {
 }
 no_processes_of() { [[ -z $(processes_of "$1") ]]; }
 
-# In a mount name space of our own: other tests' mounts would live on in it.
+# Runs in a mount namespace of its own, in which other tests' mounts would otherwise live on.
 leave_others_mounts() {
   awk -v tests="${TMPDIR:-/tmp}/s3oramfs-test-" 'index($5, tests) == 1 { print $5 }' /proc/self/mountinfo |
     tac | xargs -r umount --internal-only --lazy
@@ -75,13 +75,13 @@ cleanup() {
       [[ ! -s $log ]] || { echo "--- ${log##*/}"; tail -n 40 "$log"; } >&2
     done
   fi
-  # A daemon that a test has stopped would keep its mount, and the unmounting, waiting.
+  # A daemon that a test has stopped would keep its mount, and unmounting would wait for it.
   for pid in $(processes_of "$work"); do kill -CONT "$pid"; done
-  mapfile -t points < <(cut -d ' ' -f 5 /proc/self/mountinfo) # all, before it changes
+  mapfile -t points < <(cut -d ' ' -f 5 /proc/self/mountinfo) # reads all of it before it changes
   for point in "${points[@]}"; do
     [[ $point != "$work"/* ]] || umount -l "$point" || fusermount3 -uz "$point"
   done
-  for pid in $(processes_of "$work"); do kill -9 "$pid"; done # ours: the path is fresh
+  for pid in $(processes_of "$work"); do kill -9 "$pid"; done # the test's own: the path is fresh
   rm -rf --one-file-system "$work"
   cleanup_more
   exit "$code"
@@ -95,7 +95,7 @@ need_fuse() {
   command -v fusermount3 > /dev/null || fail "fusermount3 is missing (Debian package fuse3)"
 }
 
-# What must come back: type, mode, owner, links, time and target of all, and every file's content.
+# What must come back: type, mode, owner, links, time and target of every file, and its content.
 snapshot() {
   (
     cd "$1"
@@ -108,7 +108,7 @@ same() {
   cmp -s "$1" "$2" || fail "$3:"$'\n'"$(diff "$1" "$2" | head -n 20)"
 }
 
-# Up to $2 files and $3 bytes of real files, in directories as they come.
+# Copies up to $2 files and $3 bytes of real files, in their directories.
 make_tree() {
   mkdir "$1"
   (
@@ -120,7 +120,7 @@ make_tree() {
   )
 }
 
-# A repository with a small program in it.
+# Makes a repository with a small program in it.
 make_repository() {
   local i
   mkdir "$1"
@@ -141,7 +141,7 @@ make_repository() {
   git -C "$1" -c user.name=test -c user.email=test@localhost commit -q -m 'A program'
 }
 
-# Uses a mounted directory as people do, and checks at once what can be.
+# Uses a mounted directory as people do, and immediately checks what can be checked.
 fill() {
   local mount=$1 start=$SECONDS
   make_tree "$work/tree" "$TREE_FILES" "$TREE_BYTES"
@@ -159,26 +159,26 @@ fill() {
   git clone -q "$work/repository" "$mount/clone"
   make -s -C "$mount/clone" -j 2
   make -s -C "$work/repository" -j 2
-  [[ $("$mount/clone/program") == $("$work/repository/program") ]] || fail "the program is wrong"
+  [[ $("$mount/clone/program") == $("$work/repository/program") ]] || fail "the built program gives a wrong result"
   git -C "$mount/clone" fsck --strict
   [[ -z $(git -C "$mount/clone" status --porcelain -uno) ]] || fail "the clone is not clean"
   step "filled in $((SECONDS - start)) s"
 }
 
-# fill_and_find VAULT MOUNT MOUNT-OPTION...: fills, unmounts, calls between_mounts, mounts again and
-# compares.
+# fill_and_find VAULT MOUNT MOUNT-OPTION...: fills the vault, unmounts it, calls between_mounts,
+# mounts it again and compares.
 fill_and_find() {
   local vault=$1 mount=$2
   shift 2
   s3oramfs mount "$@" "$vault" "$mount"
-  is_mounted "$mount" || fail "mount returned, and nothing is mounted"
+  is_mounted "$mount" || fail "mount returned, but nothing is mounted"
   s3oramfs status --json "$vault" | grep '"mounted": true' > /dev/null || fail "status knows of no mount"
   fill "$mount"
   s3oramfs status "$vault"
   snapshot "$mount" > "$work/before"
   step "unmounting"
   s3oramfs umount "$mount"
-  ! is_mounted "$mount" || fail "umount returned, and it is still mounted"
+  ! is_mounted "$mount" || fail "umount returned, but the vault is still mounted"
   wait_until "all processes of the vault have ended" no_processes_of "$vault"
   [[ ! -s $vault/vault.db-wal ]] || fail "vault.db alone is not the whole state"
   between_mounts
@@ -193,17 +193,18 @@ fill_and_find() {
 }
 
 answers_on() { (exec 3<> "/dev/tcp/$host/$1") 2> /dev/null; }
-# free_port NAME: sets it to a port that nobody listens on, each time another one.
+# free_port NAME: sets NAME to a port on which nobody listens, a different one each time.
 last_port=$((20000 + RANDOM % 10000))
 free_port() {
   while answers_on $((++last_port)); do :; done
   printf -v "$1" %d "$last_port"
 }
 
-# How busy this machine is chooses no numbers, and init does not take time to measure.
+# Options of init that keep it from measuring: that takes time, and the load of this machine must not
+# choose the volume's numbers.
 fixed_lines=(--line 10000/10000 --between 10000)
-# make_servers NAME [COUNT]: the stores $work/NAME1..3, told of each other. Fills the arrays
-# server_port, server_key and server_options (of init; the last are fixed_lines).
+# make_servers NAME [COUNT]: makes the stores $work/NAME1..3, which know each other. Fills the
+# arrays server_port, server_key and server_options (for init; fixed_lines come last).
 make_servers() {
   local name=$1 n peers=()
   server_port=() server_key=() server_options=() server_name=$name server_count=${2:-3}
@@ -217,17 +218,17 @@ make_servers() {
   for ((n = 1; n <= server_count; ++n)); do peers+=("$n=$host:${server_port[n]},${server_key[n]}"); done
   for ((n = 1; n <= server_count; ++n)); do serverd peers --store "$work/$name$n" "${peers[@]}"; done
 }
-# If there is a listen_port for the server, it listens there, behind a link. `starter` is put before
-# the program; `server_more` are further options.
+# If there is a listen_port for the server, the server listens there, behind a link. `starter` is
+# put before the program; `server_more` are further options.
 start_server() {
   local port=${listen_port[$1]:-${server_port[$1]}}
-  # By its path: $! of a function would be a shell around it.
+  # Starts the program by its path, because $! of a function would be the shell around it.
   "${starter[@]}" "$bin/s3oramfs-serverd" --store "$work/$server_name$1" --index "$1" \
     --listen "$host:$port" "${server_more[@]}" >> "$work/$server_name$1.log" 2>&1 &
   server_pid[$server_name$1]=$!
   wait_until "server $1 listens" answers_on "$port"
 }
-# By SIGTERM, after which it must end well.
+# Stops the server by SIGTERM, after which it must end without an error.
 stop_server() {
   local code=0
   kill -TERM "${server_pid[$server_name$1]}"
@@ -237,7 +238,7 @@ stop_server() {
 }
 start_servers() { for ((n = 1; n <= server_count; ++n)); do start_server "$n"; done; }
 stop_servers() { for ((n = 1; n <= server_count; ++n)); do stop_server "$n"; done; }
-# authorize KEY: at all of them, which run and read their keys again when told.
+# authorize KEY: admits the key at all servers, which run and are told to read their keys again.
 authorize() {
   for ((n = 1; n <= server_count; ++n)); do
     serverd authorize --store "$work/$server_name$n" "$1"

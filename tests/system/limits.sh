@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# Limits of resources that a shell or a service hands on: each is raised, coped with, or refused in
-# words when a vault is mounted. No limit ends a program by a signal, and none costs a byte.
+# Limits on resources that a shell or a service hands on. Each is raised, handled, or refused with a
+# message when a vault is mounted. No limit ends a program by a signal, and none loses a byte.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
 
 vault=$work/vault mount=$work/mount
-# Under "$@", which sets limits of its shell: the vault can be used as ever, and the last one's data is
-# there.
+# Evaluates "$@", which sets limits, and checks that the vault works as usual and has the data of
+# the previous call.
 use_under() {
   step "works: $*"
   (eval "$*" && exec "$bin/s3oramfs" mount "$vault" "$mount") || fail "not mounted under $*"
@@ -17,12 +17,13 @@ use_under() {
   s3oramfs status --check "$vault" > "$work/check" || fail "not healthy under $*"
   s3oramfs umount "$mount"
 }
-# refused_under WORDS COMMAND...: with code 20 and these words, and nothing is left of it.
+# refused_under WORDS COMMAND...: the mount ends with code 20 and these words, and leaves nothing
+# behind.
 refused_under() {
   step "refused: ${*:2}"
   expect 20 "$1" bash -c "${*:2}"' && exec "$0" mount "$1" "$2"' "$bin/s3oramfs" "$vault" "$mount"
-  ! is_mounted "$mount" || fail "refused and mounted under ${*:2}"
-  wait_until "nothing runs any more" no_processes_of "$vault"
+  ! is_mounted "$mount" || fail "refused, but mounted under ${*:2}"
+  wait_until "no process runs" no_processes_of "$vault"
 }
 no_signals() { ! grep -E 'ended by itself \(signal' "$vault/run/fused.log" || fail "a server was ended"; }
 
@@ -58,17 +59,17 @@ as_root() {
   s3oramfs mount "$work/masked" "$mount"
   s3oramfs umount "$mount"
 
-  step "processor time that runs out: the mount ends in order"
+  step "processor time runs out: the mount ends cleanly"
   (ulimit -t 22 && s3oramfs mount "$vault" "$mount")
   head -c 1M /dev/urandom > "$work/last"
   cp "$work/last" "$mount/last"
   kill -XCPU "$(daemon_of "$vault")"
   wait_until "the daemon has ended" no_processes_of "$vault"
   s3oramfs mount "$vault" "$mount"
-  cmp "$work/last" "$mount/last" || fail "what was written before is lost"
+  cmp "$work/last" "$mount/last" || fail "data written before is lost"
   s3oramfs umount "$mount"
 
-  step "files that may not grow: a full disk, nothing lost"
+  step "a limit on file size: like a full disk, nothing is lost"
   (ulimit -f 200000 && s3oramfs mount "$vault" "$mount") # KiB
   wrote=0
   while head -c 2M /dev/urandom > "$work/piece" && cp "$work/piece" "$mount/piece$wrote" 2> "$work/said" &&
@@ -76,27 +77,28 @@ as_root() {
     cp "$work/piece" "$work/kept$wrote"
     ((++wrote < 100)) || fail "200 MB fit into files of 200 MB"
   done
-  grep -q 'No space left' "$work/said" || fail "said instead: $(< "$work/said")"
+  grep -q 'No space left' "$work/said" || fail "the log says instead: $(< "$work/said")"
   step "$wrote pieces of 2 MiB"
   ((wrote > 0)) || fail "nothing could be written"
   grep -q 'ulimit -f, LimitFSIZE=' "$vault/run/"*.log || fail "no log names the limit"
   rm -f "$mount/piece$wrote"
-  s3oramfs umount "$mount" || fail "what was not written could not be given up"
+  s3oramfs umount "$mount" || fail "unwritten data could not be given up"
   no_signals
   s3oramfs mount "$vault" "$mount"
   for ((piece = wrote - 1; piece >= 0; piece -= 3)); do
-    cmp "$work/kept$piece" "$mount/piece$piece" || fail "lost"
+    cmp "$work/kept$piece" "$mount/piece$piece" || fail "data is lost"
   done
   s3oramfs umount "$mount"
   refused_under 'ulimit -f, LimitFSIZE=' ulimit -f 100000
 
-  step "a server elsewhere"
+  step "a remote server"
   make_servers store
   expect 20 'the limit of file sizes is' bash -c 'ulimit -f 1000 && exec "$0" "$@"' \
     "$bin/s3oramfs-serverd" --store "$work/store1" --index 1 --listen "$host:${server_port[1]}"
 }
 
-# As a user without other processes, whose number is limited from what a mount needs downwards.
+# Runs as a user without other processes, and lowers the limit on their number from what a mount
+# needs.
 as_user() {
   mkdir "$mount"
   s3oramfs init --local --no-passphrase "$vault"
@@ -109,7 +111,7 @@ as_user() {
   done
   s3oramfs umount "$mount"
   step "a mount takes $needed processes and threads"
-  ((needed > 50)) || fail "these were not all"
+  ((needed > 50)) || fail "the count is too low"
   local refused=0 mounted=0 code said most
   for most in $((needed + 40)) $((needed + 20)) $((needed + 10)) $((needed + 5)) $((needed + 4)) $((needed + 3)) \
     $((needed + 2)) $((needed + 1)) "$needed" $((needed - 1)) $((needed - 40)) 20 5; do
@@ -120,8 +122,8 @@ as_user() {
     if ((code != 0)); then
       refused=$((refused + 1))
       [[ $said == *"ulimit -u, TasksMax="* ]] || fail "the limit is not named: $said"
-      ! is_mounted "$mount" || fail "refused and mounted"
-      wait_until "nothing runs any more" no_processes_of "$vault"
+      ! is_mounted "$mount" || fail "refused, but mounted"
+      wait_until "no process runs" no_processes_of "$vault"
       continue
     fi
     mounted=$((mounted + 1))
@@ -153,7 +155,7 @@ run=(runuser -u "$user" -- env TMPDIR="$work/home" bash "$work/tests/limits.sh" 
 if runuser -u "$user" -- test -r /dev/fuse -a -w /dev/fuse; then
   "${run[@]}"
 else
-  # Debian lets everyone use /dev/fuse; where this machine does not, do so in a mount namespace.
+  # Debian lets everyone use /dev/fuse. If this machine does not, do so in a mount namespace.
   export -f leave_others_mounts
   unshare --mount --propagation private bash -euc '
     leave_others_mounts

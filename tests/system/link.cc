@@ -1,6 +1,6 @@
 // link ADDRESS PORT TARGET: a network link. Everything that reaches ADDRESS:PORT goes on to
-// ADDRESS:TARGET and back. Stopped (SIGSTOP) it is a link that swallows everything; killed, one
-// that is cut.
+// ADDRESS:TARGET, and the answers go back. Stopped (SIGSTOP), it is a link that swallows
+// everything; killed, it is a link that is cut.
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>

@@ -17,7 +17,7 @@ mkfifo "$work/typed"
 echo 'another one' > "$work/new-pass"
 chmod 600 "$work/pass" "$work/new-pass"
 waits_for_passphrase() { pgrep -fx "cat $work/typed" > /dev/null; }
-mount_typing() { # in the background: says what it ends with in $work/said
+mount_typing() { # in the background; its result goes to $work/said
   (
     code=0
     s3oramfs mount --passprog "cat $work/typed" "$work/vault" "$work/mount" > "$work/said" 2>&1 || code=$?
@@ -36,20 +36,20 @@ mount_typing
 s3oramfs passwd --passfile "$work/pass" --new-passfile "$work/new-pass" "$work/vault"
 cat "$work/pass" > "$work/typed"
 wait_until "it has ended" has_ended
-grep -q '^ended with 10' "$work/said" || fail "the former passphrase: $(< "$work/said")"
-grep -q 'changed while you were asked for it' "$work/said" || fail "why? $(< "$work/said")"
+grep -q '^ended with 10' "$work/said" || fail "the previous passphrase: $(< "$work/said")"
+grep -q 'changed while you were being asked' "$work/said" || fail "no reason is given: $(< "$work/said")"
 mount_typing
 cat "$work/new-pass" > "$work/typed"
 wait_until "it has ended" has_ended
 grep -q '^ended with 0' "$work/said" || fail "the new passphrase: $(< "$work/said")"
-mkdir "$work/elsewhere" # nobody is asked for nothing
+mkdir "$work/elsewhere" # nobody is asked for a passphrase
 expect 13 "already mounted" s3oramfs mount --passprog "cat $work/typed" "$work/vault" "$work/elsewhere"
 s3oramfs umount "$work/mount"
 
-step "what it takes on disk is what init says"
+step "the disk space is as init says"
 "$(dirname "$0")/../bench/disk" "$bin" 30
 
-step "a mount point whose name is no UTF-8"
+step "a mount point whose name is not UTF-8"
 s3oramfs init --local --no-passphrase "$work/odd"
 odd="$work/"$'m\xff'
 mkdir "$odd"
@@ -58,11 +58,11 @@ echo kept > "$odd/file"
 s3oramfs status "$work/odd" > "$work/status"
 s3oramfs status --json "$work/odd" | grep -q '"healthy": true' || fail "status --json: not healthy"
 mkdir "$odd/directory"
-expect 11 "inside of $odd" s3oramfs status "$odd/directory"
-expect 23 "inside of $odd" s3oramfs umount "$odd/directory"
+expect 11 "inside $odd" s3oramfs status "$odd/directory"
+expect 23 "inside $odd" s3oramfs umount "$odd/directory"
 s3oramfs umount "$odd"
 s3oramfs mount "$work/odd" "$odd"
-[[ $(< "$odd/file") == kept ]] || fail "what was written is not there"
+[[ $(< "$odd/file") == kept ]] || fail "the written data is not there"
 s3oramfs umount "$odd"
 
 step "no plain text in the servers' stores"

@@ -13,7 +13,7 @@ chmod 600 "$work/pass" "$work/wrong"
 s3oramfs init --local --passfile "$work/pass" "$vault"
 s3oramfs mount --passfile "$work/pass" "$vault" "$mount"
 
-# remembers: how often the daemon's memory has the words of this vault.
+# remembers: prints how often the daemon's memory contains the words of this vault.
 remembers() {
   env -C / python3 - "$(daemon_of "$mount")" << 'END'
 import sys
@@ -33,7 +33,7 @@ print(found)
 END
 }
 
-step "what is open before"
+step "open files"
 mkdir "$mount/directory"
 echo contents-QWXZ > "$mount/directory/filename-QWXZ"
 make_tree "$mount/tree" 60 600000
@@ -43,12 +43,12 @@ echo first >&5
 echo contents-QWXZ >&6
 snapshot "$mount" > "$work/before"
 cd "$mount/directory"
-(($(remembers) > 0)) || fail "the memory of the daemon is not looked at"
+(($(remembers) > 0)) || fail "the daemon's memory was not searched"
 
 step "locked"
 daemon=$(daemon_of "$mount")
 s3oramfs lock "$mount"
-(($(daemon_of "$mount") == daemon)) || fail "another process has the mount"
+(($(daemon_of "$mount") == daemon)) || fail "another process serves the mount"
 (($(remembers) == 0)) || fail "the daemon still knows something: $(remembers)"
 for command in 'ls "$mount"' 'cat "$mount/directory/filename-QWXZ"' 'stat "$mount/open"' 'cat filename-QWXZ' \
   'touch "$mount/new"' 'mkdir new' 'mv "$mount/open" "$mount/moved"' 'rm -r "$mount/tree"' 'echo more >&5' 'cat <&6'; do
@@ -59,7 +59,7 @@ expect 24 "s3oramfs unlock" s3oramfs status --check "$vault"
 expect 13 "already mounted" s3oramfs mount --passfile "$work/pass" "$vault" "$work/other"
 expect 1 "is locked" s3oramfs backup "$vault"
 [[ $(s3oramfs status --json "$mount") == *'"locked": true'* ]] || fail "$(s3oramfs status --json "$mount")"
-s3oramfs lock "$vault" # it is already
+s3oramfs lock "$vault" # it is locked already
 expect 10 "wrong passphrase" s3oramfs unlock --passfile "$work/wrong" "$mount"
 ! ls "$mount" 2> "$work/said" || fail "a wrong passphrase unlocks it"
 
@@ -74,7 +74,7 @@ echo second >&5
 [[ $(cat filename-QWXZ) == contents-QWXZ && $(pwd -P) == "$mount/directory" ]] || fail "the working directory: $(pwd -P)"
 s3oramfs unlock "$mount" 2> "$work/said" && grep -q 'is not locked' "$work/said" || fail "$(cat "$work/said")"
 
-step "a signal, while somebody writes"
+step "a signal, while someone writes"
 cd "$work"
 exec 5>&- 6>&-
 (
@@ -90,7 +90,7 @@ s3oramfs unlock --passfile "$work/pass" "$vault"
 lines=$(wc -l < "$mount/lines")
 [[ $(seq "$lines") == "$(cat "$mount/lines")" ]] || fail "a line is lost: $(tail -n 3 "$mount/lines")"
 
-step "before a suspend; unmounted while it is locked"
+step "before a suspend; unmounted while locked"
 mkdir "$work/programs"
 printf '#!/bin/sh\necho "%s"\n' "$mount" > "$work/programs/findmnt" # other tests mount too
 chmod +x "$work/programs/findmnt"
@@ -104,7 +104,7 @@ wait_until "all processes of the vault have ended" no_processes_of "$vault"
 expect 23 "" s3oramfs lock "$mount"
 s3oramfs fsck --passfile "$work/pass" "$vault"
 
-# typed "LINE LINE..." COMMAND...: the command at a terminal, where somebody types these lines.
+# typed "LINE LINE..." COMMAND...: runs the command at a terminal at which these lines are typed.
 typed() {
   python3 - "$@" << 'END'
 import os, pty, sys
@@ -127,16 +127,16 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 END
 }
 
-step "passphrases that somebody types"
+step "typed passphrases"
 echo tundra-grackle-mumpsimus > "$work/typed"
 chmod 600 "$work/typed"
 s3oramfs passwd --passfile "$work/pass" --new-passfile "$work/typed" "$vault" 2> "$work/said"
-! grep -q hint "$work/said" || fail "a hint at a strong passphrase: $(cat "$work/said")"
+! grep -q hint "$work/said" || fail "a warning about a strong passphrase: $(cat "$work/said")"
 said=$(typed "no tundra-grackle-mumpsimus" "$bin/s3oramfs" fsck "$vault") || fail "fsck: $said"
 [[ $said == *"wrong passphrase, try again"*"is sound"* ]] || fail "fsck: $said"
 expect 10 "wrong passphrase" typed "no no no tundra-grackle-mumpsimus" "$bin/s3oramfs" passwd --remove 9 "$vault"
 said=$(typed "tundra-grackle-mumpsimus kitchen7 kitchen7" "$bin/s3oramfs" passwd --add "$vault") || fail "passwd: $said"
-[[ $said == *"hint: "*"by trying"* && $said != *kitchen7* ]] || fail "passwd: $said"
+[[ $said == *"hint: "*"may guess"* && $said != *kitchen7* ]] || fail "passwd: $said"
 
 step "unlocked by a key file"
 s3oramfs passwd --passfile "$work/typed" --add --new-keyfile "$work/key" "$vault"
@@ -145,11 +145,11 @@ s3oramfs lock "$mount"
 printf 'another key' > "$work/wrong"
 expect 10 "not this vault's key file" s3oramfs unlock --keyfile "$work/wrong" "$mount"
 (cd "$work" && s3oramfs unlock --keyfile key "$mount")
-status_says healthy || fail "a key file does not unlock it"
+status_says healthy || fail "the key file did not unlock the vault"
 s3oramfs umount "$mount"
 
-# A program that inherits an open file uses the mount when it ends: it closes the file.
-step "unmounted when nobody uses it, but not while a file is open"
+# A program that inherits an open file uses the mount when it ends, because it closes the file.
+step "unmounted when idle, but not while a file is open"
 expect 2 "write a time as" s3oramfs mount -o idle=soon "$vault" "$mount"
 chmod 644 "$work/typed"
 s3oramfs mount --passfile "$work/typed" -o idle=1s,log-level=debug "$vault" "$mount" 2> "$work/said"

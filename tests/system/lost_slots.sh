@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Servers whose `slots` are not what their control.db says: they say so before anything is touched,
-# no block is given up, and both ways out work: bringing the file back, and s3oramfs repair.
+# Servers whose `slots` do not match their control.db. They say so before anything is touched, no
+# block is given up, and both ways out work: bringing the file back, and s3oramfs repair.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
@@ -28,11 +28,11 @@ short() { truncate -s 200000 "$(slots "$1")"; }
 zeros() { truncate -s 0 "$(slots "$1")" && truncate -s 100M "$(slots "$1")"; }
 noise() { head -c "$(stat -c %s "$(slots "$1")")" /dev/urandom > "$(slots "$1")"; }
 of_another() { cp "$work/servers.newest/$(($1 % 3 + 1))/slots" "$(slots "$1")"; }
-older() { # of the present size
+older() { # with the current size
   cp "$work/servers.older/$1/slots" "$(slots "$1")"
   truncate -s "$(stat -c %s "$work/servers.newest/$1/slots")" "$(slots "$1")"
 }
-declare -A words=([missing]="is missing" [empty]="buckets take" [short]="buckets take" [zeros]="is not the file"
+declare -A words=([missing]="is missing" [empty]="buckets need" [short]="buckets need" [zeros]="is not the file"
   [noise]="is not the file" [of_another]="is not the file" [older]="control.db")
 
 same_as_before() {
@@ -64,7 +64,7 @@ for how in missing empty short zeros noise of_another older; do
   done
 done
 
-step "control.db alone is missing"
+step "only control.db is missing"
 mv "$vault/servers/2/control.db" "$work"
 expect 12 "repair --server 2" s3oramfs mount "$vault" "$mount"
 rm -f "$vault/servers/2"/control.db*
@@ -75,11 +75,11 @@ same_as_before "control.db came back"
 step "a server loses its slots while it is mounted, and is killed"
 mv "$(slots 2)" "$work/slots"
 kill -9 "$(processes_of "$vault/servers/2")"
-# (The check fails too, as it should: only its words count here.)
+# (The check fails too, as it should; only its words count here.)
 lacks() { [[ $(s3oramfs status --check "$vault" 2>&1) == *"server 2"*"slots is missing"* ]]; }
 wait_until "status says what it lacks" lacks
 mv "$work/slots" "$(slots 2)"
 healthy() { s3oramfs status --check "$vault" > "$work/said" 2>&1; }
-wait_until "it goes on by itself" healthy
+wait_until "the vault goes on without help" healthy
 same_as_before "slots came back"
 s3oramfs umount "$mount"

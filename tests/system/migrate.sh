@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# A mounted vault moves from a local ring to three servers elsewhere, and another one from a local
-# mirror to a ring, while files are read and written. The daemon is killed as it begins, on the way
-# and as it ends. SEED may be given.
+# A mounted vault moves from a local ring to three remote servers, and another one from a local
+# mirror to a ring, while files are read and written. The daemon is killed at the beginning, on the
+# way and at the end. SEED may be given.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
@@ -24,10 +24,10 @@ has_moved() {
   status=$(s3oramfs status --json "$vault" | tr -d ' \n')
   [[ $status =~ '"moved":'([0-9]+) && ${BASH_REMATCH[1]} -gt $1 ]]
 }
-# Kills the daemon, and mounts the vault again, in which everything synced must be.
+# Kills the daemon, and mounts the vault again. Everything that was synced must be in it.
 kill_and_mount() {
   kill -9 "$daemon"
-  # Whoever is busy would go on in the directory below.
+  # A busy process would go on in the directory under the mount.
   [[ -z $busy ]] || wait "$busy" || fail "a file had other content: $(< "$work/busy.log")"
   busy=
   umount -l "$mount"
@@ -35,7 +35,7 @@ kill_and_mount() {
   daemon=$(daemon_of "$vault")
   intact "$1"
 }
-# Changes files until it is told to stop, and checks each at once.
+# Changes files until told to stop, and checks each one immediately.
 busy() {
   local i
   for ((i = 0; ; ++i)); do
@@ -48,22 +48,22 @@ busy() {
 
 step "a local ring with files"
 s3oramfs init --local --scheme ring --no-passphrase --expect 64M --block-size 8K "$vault" > "$work/init.log"
-expect 23 "is not mounted" s3oramfs migrate --local --servers 3 "$vault"
+expect 23 "not mounted, and blocks move only while it is" s3oramfs migrate --local --servers 3 "$vault"
 s3oramfs mount "$vault" "$mount"
 daemon=$(daemon_of "$vault")
 make_tree "$mount/tree" 30 300000
-head -c 1000000 /dev/urandom > "$work/rest" # what is read moves: this is read at the end alone
+head -c 1000000 /dev/urandom > "$work/rest" # read only at the end: a read moves it
 cp "$work/rest" "$mount/rest"
 sync "$mount/rest"
 sync_files
 written
 expect 2 "no migration is under way" s3oramfs migrate "$vault"
 
-step "to three servers elsewhere, with a kill as it begins"
+step "to three remote servers, with a kill at the beginning"
 make_servers there 3
 start_servers
 begin() { s3oramfs migrate --no-wait --rate 60K "${server_options[@]}" "$vault"; }
-begin > "$work/migrate.log" 2>&1 && fail "strangers admitted it"
+begin > "$work/migrate.log" 2>&1 && fail "the new servers admitted an unknown client"
 authorize "$(shown_key < "$work/migrate.log")"
 expect 19 "was begun for other servers" s3oramfs migrate --local --servers 3 "$vault"
 stop_server 2
@@ -75,9 +75,9 @@ command=$!
 wait_until "vault.json names the new servers" moving
 kill_and_mount "after a kill at the beginning"
 ended "$command" 0 1 # 1: the daemon ended before it had answered
-moving || fail "it does not move any more"
+moving || fail "the migration has ended already"
 
-step "on the way"
+step "with a kill on the way"
 wait_until "blocks move" has_moved 10
 s3oramfs status "$vault" | grep -E '^moving    from ring \(.*\): [0-9]+ % of [0-9]+ blocks here, about .* left; at most 60.0 KiB a second$' \
   > "$work/status.log" || fail "status does not show it: $(s3oramfs status "$vault")"
@@ -92,18 +92,18 @@ touch "$work/killed"
 kill_and_mount "after a kill on the way"
 s3oramfs umount "$mount"
 s3oramfs fsck "$vault" > "$work/fsck.log" || fail "$(< "$work/fsck.log")"
-expect 23 "is not mounted" s3oramfs migrate "$vault"
+expect 23 "not mounted, and blocks move only while it is" s3oramfs migrate "$vault"
 s3oramfs mount "$vault" "$mount"
 daemon=$(daemon_of "$vault")
 intact "after a mount on the way"
 
-step "and as it ends"
+step "with a kill at the end"
 s3oramfs migrate --rate 0 "$vault" > "$work/migrate.log" 2>&1 &
 command=$!
 wait_until "vault.json names the new servers alone" not_moving
 kill_and_mount "after a kill at the end"
-cmp "$work/rest" "$mount/rest" || fail "what only the copies have read is not intact"
-wait "$command" || fail "migrate does not see the end: $(< "$work/migrate.log")"
+cmp "$work/rest" "$mount/rest" || fail "a file that was only copied is not intact"
+wait "$command" || fail "migrate did not see the end: $(< "$work/migrate.log")"
 [[ ! -e $vault/servers && ! -e $vault/next && ! -e $vault/top.cache && ! -e $vault/source/vault.db && -e $vault/source/servers/1 ]] ||
   fail "files: $(ls "$vault" "$vault/source")"
 s3oramfs status --check "$vault"

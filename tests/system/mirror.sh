@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# Mirrors, local, of two and of three servers: filled and found again; a store that is lost is copied
-# back; a vault.db that is lost is made again. Of two one is killed (of three: away.sh).
+# Local mirrors of two and of three servers: they are filled and everything is found again; a lost
+# store is copied back; a lost vault.db is made again. In the mirror of two a server is killed (for
+# three, see away.sh).
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
@@ -27,14 +28,14 @@ for servers in 2 3; do
   grep -q '"scheme": "mirror"' "$vault/vault.json" || fail "vault.json does not name the scheme"
   s3oramfs mount "$vault" "$mount"
   write_some 2M
-  s3oramfs status --json "$vault" | grep -q '"scheme": "mirror"' || fail "status: which scheme?"
+  s3oramfs status --json "$vault" | grep -q '"scheme": "mirror"' || fail "status does not show the scheme"
   s3oramfs status --check "$vault"
 
   step "its servers hold the same bytes"
   s3oramfs umount "$mount"
-  [[ -e $vault/servers/$servers && ! -e $vault/servers/$((servers + 1)) ]] || fail "how many stores?"
+  [[ -e $vault/servers/$servers && ! -e $vault/servers/$((servers + 1)) ]] || fail "the number of stores is wrong"
   s3oramfs scrub "$vault" > "$work/scrub.log"
-  ! grep -q healed "$work/scrub.log" || fail "a whole volume is healed: $(< "$work/scrub.log")"
+  ! grep -q healed "$work/scrub.log" || fail "an intact volume was healed: $(< "$work/scrub.log")"
 
   if ((servers == 2)); then
     step "a server is killed while files are written"
@@ -50,7 +51,7 @@ for servers in 2 3; do
   step "a store is lost"
   rm -r "$vault/servers/1"
   s3oramfs repair --server 1 "$vault" > "$work/repair.log"
-  grep -q "server 1 held nothing" "$work/repair.log" || fail "it does not say whose store was lost"
+  grep -q "server 1 held nothing" "$work/repair.log" || fail "the command does not say whose store was lost"
   s3oramfs mount "$vault" "$mount"
   intact
   write_some 300K
@@ -75,7 +76,7 @@ s3oramfs mount "$vault" "$mount"
 intact
 s3oramfs umount "$mount"
 
-step "what does not go together is refused"
+step "options that contradict each other are refused"
 expect 2 "needs 2 to 6" s3oramfs init --scheme mirror --local --servers 7 --no-passphrase "$work/no"
 expect 2 "an evictor of its own" \
   s3oramfs init --scheme mirror --local --evictor shuffle --no-passphrase "$work/no"

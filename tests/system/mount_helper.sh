@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# mount(8), umount(8) and an fstab of our own; key slots; completions. mount(8) finds its helpers only
-# in /sbin, and another user must be able to use /dev/fuse: root runs this in a mount namespace, with
-# a copy of /sbin that has the helpers, and a /dev/fuse for everyone.
+# mount(8), umount(8) and an fstab of the test; key slots; completions. mount(8) finds its helpers
+# only in /sbin, and another user must be able to use /dev/fuse. So root runs this in a mount
+# namespace, with a copy of /sbin that has the helpers, and a /dev/fuse for everyone.
 if [[ ${1:-} != namespace ]]; then
   exec unshare --mount --propagation private bash "$0" namespace "$@"
 fi
@@ -17,7 +17,8 @@ completions=$(realpath "$(dirname "$0")/../../packaging/completions/s3oramfs.bas
 vault=$work/vault mount=$work/mount pass=$work/pass table=$work/fstab user=s3omount$$
 chmod 755 "$work"
 mkdir -m 755 "$work/bin" "$work/sbin" "$mount"
-# The checkout may lie where the user cannot go; and helpers find their program by a link.
+# The checkout may be in a place that the user cannot reach, and helpers find their program through
+# a link.
 cp -a "$bin"/s3oramfs* "$work/bin/"
 bin=$work/bin
 cp -a /usr/sbin/. "$work/sbin/"
@@ -30,7 +31,7 @@ mount -t tmpfs none "$work/dev"
 mknod -m 666 "$work/dev/fuse" c 10 229
 mount --bind "$work/dev/fuse" /dev/fuse
 mkdir -p /run/mount
-mount -t tmpfs none /run/mount # mount(8)'s notes of these tests are not the machine's
+mount -t tmpfs none /run/mount # keeps mount(8)'s notes about these tests off the machine
 useradd --system --create-home --home-dir "$work/home" --shell /bin/sh "$user"
 cleanup_more() {
   umount /usr/sbin # the copy is gone, and userdel with it
@@ -38,23 +39,24 @@ cleanup_more() {
 }
 as_user() { runuser -u "$user" -- "$@"; }
 
-# complete_in_bash WORD...: what bash offers for the last word. Readline gives = as a word of its own.
+# complete_in_bash WORD...: what bash offers for the last word. Readline passes = as a word of its
+# own.
 complete_in_bash() {
   PATH=$bin:$PATH bash --norc -c '
     . "$1"
-    compopt() { :; } # only readline has it
+    compopt() { :; } # only readline has compopt
     shift
     COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) last=${*: -1}
     _s3oramfs "$1" "${last#=}"
     printf "%s\n" "${COMPREPLY[@]}"' complete "$completions" "$@"
 }
-# offers WORDS WORD...: bash offers these for the last word, and no others.
+# offers WORDS WORD...: bash offers exactly these for the last word.
 offers() {
   local said
   said=$(complete_in_bash "${@:2}" | paste -sd ' ')
   [[ $said == "$1" ]] || fail "bash offers \"$said\" instead of \"$1\" for: ${*:2}"
 }
-# What is done when umount(8) returns: the vault is closed.
+# The state when umount(8) returns: the vault is closed.
 closed() {
   ! is_mounted "$mount" || fail "still mounted"
   flock -n "$vault/lock" true || fail "umount returned before the vault was closed"
@@ -65,7 +67,7 @@ options_of() { findmnt -n -o OPTIONS "$mount"; }
 
 (umask 077 && echo right > "$pass" && echo second > "$work/second")
 s3oramfs init --local --passfile "$pass" --block-size 4K "$vault" > /dev/null
-# Used where it does not matter what opens the vault: a passphrase takes a second.
+# Used where it does not matter what opens the vault, because a passphrase takes a second.
 s3oramfs passwd --add --passfile "$pass" --new-keyfile "$work/key" "$vault"
 
 step "mount -t"
@@ -76,7 +78,7 @@ expect 32 "$work/none" mount -t s3oramfs -o passfile="$work/none" "$vault" "$mou
 expect 32 "wrong passphrase" mount -t s3oramfs -o passfile="$work/second" "$vault" "$mount"
 expect 32 "$work/home" mount -t s3oramfs -o passfile="$pass" "$work/home" "$mount"
 expect 1 "terminal" setsid mount -t s3oramfs "$vault" "$mount"
-wait_until "all of it has ended" no_processes_of "$vault"
+wait_until "all its processes have ended" no_processes_of "$vault"
 mount -f -t s3oramfs -o keyfile="$work/key" "$vault" "$mount"
 closed
 mount -s -t s3oramfs -o keyfile="$work/key",nonsense,ro,rw,noexec,cache=16M,log-level=debug "$vault" "$mount"
@@ -89,14 +91,14 @@ head -c 5M /dev/urandom > "$work/random"
 cp "$work/random" "$mount/random"
 umount "$mount"
 closed
-! grep -sqF "$mount" /run/mount/utab || fail "umount(8) has kept a note of it"
+! grep -sqF "$mount" /run/mount/utab || fail "umount(8) has kept a note of the mount"
 s3oramfs mount --keyfile "$work/key" "$vault" "$mount"
 head -c 5M /dev/urandom >> "$mount/more"
 umount "$mount" # no matter who has mounted it
 closed
 s3oramfs mount --keyfile "$work/key" "$vault" "$mount"
 s3oramfs umount "$mount"
-! grep -sqF "$mount" /run/mount/utab || fail "umount(8) has a note that nobody will take out"
+! grep -sqF "$mount" /run/mount/utab || fail "umount(8) has a note that nobody will remove"
 
 step "/etc/fstab"
 in_table "noauto,user,nofail,_netdev,noatime,x-systemd.automount,comment=x,nodiratime,passfile=$pass"
@@ -109,7 +111,7 @@ umount "$mount"
 closed
 in_table "ro,relatime,timeout=30,passprog=cat\\040$pass"
 mount -a -T "$table"
-mount -a -T "$table" # it knows that it is mounted
+mount -a -T "$table" # it knows that the vault is mounted
 [[ $(options_of) == ro* ]] || fail "mounted with $(options_of)"
 expect 1 "Read-only" touch "$mount/new"
 
@@ -133,14 +135,14 @@ exec 3< "$mount/random"
 expect 32 "in use" umount "$mount"
 is_mounted "$mount" || fail "a busy mount is gone"
 umount -l "$mount"
-[[ $(s3oramfs status "$vault") == *"not to be seen here"* ]] || fail "status calls a detached mount a usual one"
+[[ $(s3oramfs status "$vault") == *"not visible here"* ]] || fail "status calls a detached mount an ordinary one"
 expect 13 "umount --lazy" s3oramfs umount "$vault"
 exec 3<&-
 wait_until "the lazy umount is over" no_processes_of "$vault"
 mount -T "$table" "$mount"
 daemon=$(s3oramfs status --json "$vault" | sed -nE 's/^ *"pid": ([0-9]+),?$/\1/p')
 s3oramfs init --local --no-passphrase "$work/other.vault" > /dev/null
-exec 3< "$mount/random" # in use, until it is dead
+exec 3< "$mount/random" # in use, until the daemon is dead
 sleep infinity <&3 &
 uses=$!
 exec 3<&-
@@ -151,7 +153,7 @@ wait_until "the servers have ended too" no_processes_of "$vault"
 expect 32 "used by sleep (process $uses)" mount -t s3oramfs -o keyfile="$work/key" "$vault" "$mount"
 kill "$uses"
 wait "$uses" 2> /dev/null || :
-mount -T "$table" "$mount" # in the place of the dead one
+mount -T "$table" "$mount" # in place of the dead mount
 cmp "$work/random" "$mount/random"
 [[ $(grep -cF " $mount " /proc/self/mountinfo) == 1 ]] || fail "the dead mount is still there"
 umount "$mount"
@@ -184,7 +186,7 @@ stat "$mount/waits for the daemon" 2> "$work/said" &
 waits=$!
 expect 13 "process $daemon (s3oramfs-fused)" s3oramfs umount --force "$mount"
 ! is_mounted "$mount" || fail "still mounted"
-! wait "$waits" || fail "found without a daemon"
+! wait "$waits" || fail "a file was found without a daemon"
 kill -9 "$daemon"
 wait_until "the servers have ended too" no_processes_of "$vault"
 
@@ -196,7 +198,7 @@ CREDENTIALS_DIRECTORY=$work/credentials mount -T "$table" "$mount"
 umount "$mount"
 closed
 
-step "slots, of a mounted vault too"
+step "key slots, also of a mounted vault"
 s3oramfs mount --keyfile "$work/key" "$vault" "$mount"
 [[ $(stat -c %a "$work/key") == 600 ]] || fail "the key file is not private"
 s3oramfs passwd --add --keyfile "$work/key" --new-keyfile "$work/other" "$vault"
@@ -219,7 +221,7 @@ chmod 644 "$work/key"
 said=$(s3oramfs passwd --keyfile "$work/key" --new-passfile "$pass" "$vault" 2>&1)
 [[ $said == *"chmod 600 $work/key"* ]] || fail "no warning of a key that all can read: $said"
 
-step "somebody else's vault"
+step "another user's vault"
 vault=$work/home/vault mount=$work/home/mount
 as_user mkdir "$mount"
 expect 2 "belongs to the user" s3oramfs init --local --no-passphrase "$mount"
@@ -228,16 +230,17 @@ expect 1 "there is no user nobody-here" mount -t s3oramfs -o uid=nobody-here "$v
 mount -t s3oramfs "$vault" "$mount"
 as_user touch "$mount/mine"
 [[ $(as_user stat -c '%U %U' "$mount/mine" "$mount") == "$user $user"$'\n'"$user $user" ]] ||
-  fail "whose are the files?"
+  fail "the files have the wrong owner"
 [[ -z $(find "$vault" ! -user "$user") ]] || fail "not the user's own: $(find "$vault" ! -user "$user")"
 for pid in $(processes_of "$vault"); do
   [[ $(awk '/^Uid:/ { print $2, $3, $4 }' "/proc/$pid/status") == "$(id -u "$user") $(id -u "$user") $(id -u "$user")" ]] ||
     fail "a process is not the user's: $(grep Uid: "/proc/$pid/status")"
 done
-# What only root may have is taken before root's rights are given up (fused/kernel/cpu_latency.h).
+# Whatever only root may use is taken before root's rights are given up
+# (fused/kernel/cpu_latency.h).
 if grep -qs haltpoll /sys/devices/system/cpu/cpuidle/current_driver && (($(nproc) <= 8)); then
   find "/proc/$(daemon_of "$vault")/fd" -lname /dev/cpu_dma_latency | grep -q . ||
-    fail "idle processors will sleep while questions are asked"
+    fail "idle processors may sleep while requests come"
 fi
 expect 2 "ermission denied" ls "$mount"
 expect 32 "is taken" mount -t s3oramfs "$vault" "$mount"
@@ -248,18 +251,19 @@ mount -t s3oramfs -o allow_other "$vault" "$mount"
 as_user "$bin/s3oramfs" umount "$mount"
 closed
 mount -t s3oramfs "$vault" "$mount"
-as_user umount "$mount" # the user's, though root has mounted it
+as_user umount "$mount" # the user's mount, although root made it
 closed
 mount -t s3oramfs "$vault" "$mount"
 kill -TERM "$(daemon_of "$vault")"
 wait_until "the daemon has ended" no_processes_of "$vault"
 closed
 
-# By the user alone, as mount(8) allows it for a line of /etc/fstab with "user": here that is ours.
+# The user mounts without root, as mount(8) allows for a line with "user" in /etc/fstab, here in the
+# test's own fstab.
 in_table "noauto,user,noatime"
 mount --bind "$table" /etc/fstab
 as_user mount "$mount"
-[[ $(as_user stat -c %U "$mount/mine") == "$user" ]] || fail "whose are the files?"
+[[ $(as_user stat -c %U "$mount/mine") == "$user" ]] || fail "the files have the wrong owner"
 [[ $(options_of) == *user_id=$(id -u "$user")* && $(options_of) == *noexec* ]] || fail "mounted with $(options_of)"
 as_user umount "$mount"
 closed
@@ -267,7 +271,7 @@ expect 32 "user_allow_other" as_user mount -o allow_other "$mount"
 umount /etc/fstab
 touch "$mount/in-the-way"
 expect 32 "not empty" mount -t s3oramfs "$vault" "$mount"
-wait_until "all of it has ended" no_processes_of "$vault"
+wait_until "all its processes have ended" no_processes_of "$vault"
 rm "$mount/in-the-way"
 install -m 755 "$(realpath "$2")/vault_sql" "$work/vault_sql" # where the user can run it
 as_user "$work/vault_sql" "$vault" "UPDATE inodes SET nlink = 9 WHERE ino = 1"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# An ordinary user mounts through fusermount3. Run by root, it makes a user for that.
+# An ordinary user mounts through fusermount3. If root runs this, it makes a user for it.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
@@ -23,7 +23,7 @@ fi
 user=s3otest$$
 useradd --system --no-create-home --shell /usr/sbin/nologin "$user"
 cleanup_more() { userdel "$user"; }
-# The checkout may lie where the user cannot go.
+# The checkout may be in a place that the user cannot reach.
 mkdir "$work/bin" "$work/tests" "$work/home"
 cp -a "$bin"/s3oramfs* "$work/bin/"
 cp -a "$(dirname "$0")"/*.sh "$work/tests/"
@@ -32,8 +32,8 @@ run=(runuser -u "$user" -- env TMPDIR="$work/home" bash "$work/tests/ordinary_us
 if runuser -u "$user" -- test -r /dev/fuse -a -w /dev/fuse; then
   "${run[@]}"
 else
-  # Debian lets everyone use /dev/fuse; where this machine does not, do so in a mount namespace of
-  # our own.
+  # Debian lets everyone use /dev/fuse. If this machine does not, do so in a mount namespace of this
+  # test.
   export -f leave_others_mounts
   unshare --mount --propagation private bash -euc '
     leave_others_mounts
@@ -45,7 +45,7 @@ else
     exec "$@"' namespace "$work" "${run[@]}"
 fi
 
-step "what root repairs stays the user's"
+step "files that root repairs stay the user's"
 own=$work/home/own
 runuser -u "$user" -- "$work/bin/s3oramfs" init --local --no-passphrase "$own" > "$work/init.log" 2>&1
 rm -r "$own/servers/3"
@@ -53,8 +53,8 @@ s3oramfs repair --server 3 "$own"
 [[ -z $(find "$own" ! -user "$user") ]] || fail "not the user's: $(find "$own" ! -user "$user")"
 runuser -u "$user" -- "$work/bin/s3oramfs" scrub "$own"
 
-step "what may not be looked into is not said to be no vault"
-roots=$(mktemp -d /tmp/s3oramfs-test-XXXXXX) # $work is the user's, and root makes no vault there
+step "an unreadable directory is not reported as no vault"
+roots=$(mktemp -d /tmp/s3oramfs-test-XXXXXX) # $work is the user's: no vault of root's
 s3oramfs init --local --no-passphrase "$roots/vault" > "$work/init.log" 2>&1
 expect 1 "Permission denied" runuser -u "$user" -- "$work/bin/s3oramfs" status "$roots/vault"
 rm -r "$roots"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Programs that see the mount in another way than most: 32-bit ones, those that keep file handles
-# as NFS servers do, and those in a user namespace, as in a rootless container.
+# Programs that see the mount in an unusual way: 32-bit programs, programs that keep file handles as
+# NFS servers do, and programs in a user namespace, as in a rootless container.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
@@ -32,14 +32,14 @@ int main(int count, char** words) {
   return printf("%d\n", names) < 0;
 }
 C
-# The headers are named because gcc-multilib, which would find them, excludes the compilers for other
-# machines.
+# The headers are named because gcc-multilib, which would find them, conflicts with the compilers
+# for other machines.
 gcc -m32 -idirafter /usr/include/x86_64-linux-gnu -o "$work/list" "$work/list.c"
 mkdir "$mount/many"
 (cd "$mount/many" && seq -f 'name %g' 2000 | xargs -d '\n' touch)
-[[ $("$work/list" "$mount/many") == 2002 ]] || fail "a 32-bit program does not list what is there"
+[[ $("$work/list" "$mount/many") == 2002 ]] || fail "a 32-bit program does not list all files"
 
-step "what the kernel has forgotten is found by its handle"
+step "files that the kernel has forgotten are found by their handles"
 mkdir -p "$mount/a/b"
 echo text > "$mount/a/b/file"
 inode=$(stat -c %i "$mount/a/b/file")

@@ -1,5 +1,5 @@
-"""Checks the files of packaging/ that other programs read: are they what those programs take, and do
-the commands in them exist? Usage: packaging_files.py SOURCE BIN"""
+"""Checks the files of packaging/ that other programs read: those programs must accept them, and the
+commands in them must exist. Usage: packaging_files.py SOURCE BIN"""
 
 import json
 import pathlib
@@ -24,7 +24,7 @@ def text_of(*command):
 
 
 def check_command(words, where):
-    """Its subcommand and options must be in the program's help."""
+    """Requires that the command's subcommand and options are in the program's help."""
     program = bin_folder / words[0]
     check(program.exists(), f"{where}: {words[0]} is no program of ours")
     subcommand = [word for word in words[1:2] if word.isalpha()]
@@ -35,7 +35,7 @@ def check_command(words, where):
 
 
 def needed_packages():
-    """Of what the server loads itself: the others come with these."""
+    """Returns the packages of the libraries that the server itself loads; these bring the others."""
     names = re.findall(r"NEEDED\s+(\S+)", text_of("objdump", "-p", bin_folder / "s3oramfs-serverd"))
     packages = set()
     for line in text_of("ldd", bin_folder / "s3oramfs-serverd").splitlines():

@@ -1,21 +1,21 @@
 # shellcheck shell=bash
-# A distant server costs a sequential writer or reader no throughput: over lines of the same rate it
-# takes, with a round trip of 100 ms to the servers and between them, at most 1.5 times as long as with
-# none. One access at a time would take several times as long.
+# A distant server costs a sequential writer or reader no throughput. Over lines of the same rate,
+# with a round trip of 100 ms to the servers and between them, it takes at most 1.5 times as long as
+# without delay. One access at a time would take several times as long.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
-host=127.0.0.1 # that of the relay
+host=127.0.0.1 # the relay's address
 
-# Mbit/s, of the client's line, each way. On a faster one the evictions between distant servers, not the
-# line, set the pace (20 accesses must take longer than an eviction, some 1.4 s).
+# Mbit/s of the client's line, each way. On a faster line the evictions between distant servers, not
+# the line, would set the pace (20 accesses must take longer than an eviction, about 1.4 s).
 rate=5
 relay_program=$bin/wan_relay
 vault=$work/vault mount=$work/mount
 relay_pid=()
 declare -A took=() relay_port=()
 
-# Servers reach each other through the relay too: each has a way of its own to each other one.
+# Servers reach each other through the relay too, by one way for each pair.
 set_up() {
   local code=0 said n m peers
   make_servers store
@@ -40,7 +40,7 @@ set_up() {
   [[ $code == 15 ]] || fail "init ended with $code instead of 15"
   authorize "$(shown_key <<< "$said")"
   "${init[@]}" --wait 20 > /dev/null 2> "$work/init.log"
-  # What is measured overwrites this, so that the tree grows no more.
+  # The measured runs overwrite this data, so that the tree no longer grows.
   s3oramfs mount "$vault" "$mount"
   for _ in 1 2; do dd if="$work/data" of="$mount/data" bs=1M conv=notrunc,fsync status=none; done
   s3oramfs umount "$mount"
@@ -48,7 +48,8 @@ set_up() {
   stop_relay
 }
 
-# start_relay ROUND-TRIP RATE: in ms and Mbit/s, 0 for no limit. It runs until its input ends.
+# start_relay ROUND-TRIP RATE: in ms and Mbit/s, 0 for no limit. The relay runs until its input
+# ends.
 start_relay() {
   local link links=()
   for link in "${!relay_port[@]}"; do
@@ -68,23 +69,23 @@ stop_relay() {
   relay_pid=()
   exec {relay_input}>&-
 }
-cleanup_more() { # its command line does not tell whose it is
+cleanup_more() { # its command line does not show whose it is
   ((${#relay_pid[@]} == 0)) || kill -9 "${relay_pid[@]}"
 }
 
-# timed NAME COMMAND...: its milliseconds, into took[NAME]
+# timed NAME COMMAND...: stores the command's duration in milliseconds in took[NAME].
 timed() {
   local start=${EPOCHREALTIME/./}
   "${@:2}"
   took[$1]=$(((${EPOCHREALTIME/./} - start) / 1000))
 }
-# as_fast WHAT NEAR FAR
+# as_fast WHAT NEAR FAR: FAR is at most 1.5 times NEAR.
 as_fast() {
   step "  $1: $2 ms with no round trip, $3 with one of 100 ms"
   ((2 * $3 <= 3 * $2)) || fail "$1 takes $3 ms far away, and $2 nearby"
 }
 
-# write_and_read ROUND-TRIP: reading after mounting again, when nothing is in memory.
+# write_and_read ROUND-TRIP: reads after mounting again, when nothing is in memory.
 write_and_read() {
   step "a round trip of $1 ms"
   start_relay "$1" "$rate"
@@ -94,7 +95,7 @@ write_and_read() {
   s3oramfs umount "$mount"
   s3oramfs mount "$vault" "$mount"
   timed "read $1" dd if="$mount/data" of="$work/read" bs=1M status=none
-  cmp "$work/data" "$work/read" || fail "what comes back is something else"
+  cmp "$work/data" "$work/read" || fail "other data comes back"
   s3oramfs umount "$mount"
   wait_until "all processes of the vault have ended" no_processes_of "$vault"
   stop_relay

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What people run on a file system finds there what it relies on: SQLite in its journal modes, with
-# and without maps, rsync, tar, cp, setfacl, git, find, du and df; and finds it again after a remount.
+# Common programs find in a vault what they rely on, and find it again after a remount: SQLite in
+# its journal modes, with and without maps, rsync, tar, cp, setfacl, git, find, du and df.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
@@ -31,11 +31,11 @@ for mode in delete wal; do
         VACUUM;" > "$work/sql.out"
     done
     [[ $(sum_of "$mount/$mode$map.db") == "$(sum_of "$here/$mode$map.db")" ]] ||
-      fail "SQLite finds other rows here: $(sum_of "$mount/$mode$map.db")"
+      fail "SQLite finds other rows: $(sum_of "$mount/$mode$map.db")"
   done
 done
 
-step "a tree with all that a copy must keep"
+step "a tree with everything that a copy must keep"
 tree=$here/tree
 make_tree "$tree" 150 1500000
 ln "$(find "$tree" -type f | sort | head -n 1)" "$tree/hard link"
@@ -47,7 +47,7 @@ truncate -s 50M "$tree/sparse" && echo end >> "$tree/sparse"
 printf 'x' > "$tree/$(printf 'a name\nof two lines, \xff\xfe')"
 setfattr -n user.note -v 'a value' "$tree/old"
 chmod 4755 "$tree/old"
-# rsync takes times of the same second for equal.
+# rsync takes times within the same second for equal.
 find "$tree" ! -name old -exec touch -h -d '2024-05-06 07:08:09.123456789 UTC' '{}' +
 mkdir "$tree/shared"
 setfacl -m u:12345:rwx,g:23456:r-x,d:u:12345:rw,d:o::- "$tree/shared"
@@ -55,7 +55,7 @@ echo inherited > "$tree/shared/file"
 setfacl -m u:0:r,m::rw "$tree/old"
 touch -h -d '2024-05-06 07:08:09.123456789 UTC' "$tree/shared" "$tree/shared/file" "$tree"
 snapshot "$tree" > "$work/tree.source"
-# acls DIRECTORY: the access control lists of everything in it.
+# acls DIRECTORY: prints the access control lists of everything in it.
 acls() { (cd "$1" && find . ! -type l -print0 | LC_ALL=C sort -z | xargs -0 getfacl -n -p); }
 acls "$tree" > "$work/acls.source"
 (($(grep -c '^default:user:12345:rw-' "$work/acls.source") == 1)) || fail "the lists are not set"
@@ -68,7 +68,7 @@ same "$work/tree.source" "$work/tree.synced" "rsync's copy differs"
 acls "$mount/synced" > "$work/acls.synced"
 same "$work/acls.source" "$work/acls.synced" "rsync's copy has other access control lists"
 again=$(rsync -aHAX --itemize-changes --checksum "$tree/" "$mount/synced/")
-[[ -z $again ]] || fail "rsync finds something to do again: $again"
+[[ -z $again ]] || fail "rsync finds something to do in a second run: $again"
 
 step "tar, cp"
 mkdir "$mount/untarred"
@@ -83,8 +83,9 @@ same "$work/tree.source" "$work/tree.copied" "the copy of the copy differs"
 acls "$mount/copied" > "$work/acls.copied"
 same "$work/acls.source" "$work/acls.copied" "the copy of the copy has other access control lists"
 
-step "setfacl, and who obeys it"
-# as COMMAND...: another user, who may not search the folder of this test, runs it in the mount.
+step "setfacl, and its effect"
+# as COMMAND...: another user, who may not search the folder of this test, runs the command in the
+# mount.
 as() { (cd "$mount" && setpriv --reuid 12345 --regid 34567 --clear-groups "$@"); }
 mkdir -m 700 "$mount/lists"
 echo secret > "$mount/lists/file"
@@ -105,7 +106,7 @@ touch "$mount/reference"
 echo new > "$mount/synced/newer"
 found=$(find "$mount" -newer "$mount/reference" -type f)
 [[ $found == "$mount/synced/newer" ]] || fail "find -newer finds: $found"
-sync -f "$mount" # the kernel hands over what it holds
+sync -f "$mount" # the kernel hands over the data that it holds
 used=$(du -s --block-size=1 "$mount/synced" | cut -f 1)
 real=$(du -s --apparent-size --block-size=1 --exclude=sparse "$mount/synced" | cut -f 1)
 ((used > real / 2 && used < real * 4)) || fail "du says $used for $real bytes"

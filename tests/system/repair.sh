@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# A server's store is lost for good: its shares are rebuilt from the others', and nothing is lost.
+# A server's store is lost for good. Its shares are rebuilt from the others', and nothing is lost.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/system/faults.sh
@@ -27,22 +27,22 @@ s3oramfs init --local --no-passphrase --block-size 4K "$vault" > "$work/init.log
 s3oramfs mount "$vault" "$mount"
 write_some 2M
 expect 13 "$vault" s3oramfs repair --server 2 "$vault"
-is_whole || fail "a whole volume is called damaged while it is mounted"
+is_whole || fail "an intact volume is called damaged while it is mounted"
 s3oramfs umount "$mount"
-is_whole || fail "a whole volume is called damaged"
+is_whole || fail "an intact volume is called damaged"
 rm -r "$vault/servers/2"
 expect 18 "s3oramfs repair --server 2 $vault" s3oramfs mount "$vault" "$mount"
 expect 12 "servers/2" s3oramfs fsck "$vault"
 s3oramfs repair --server 2 "$vault" > "$work/repair.log"
-grep -q "server 2 held nothing" "$work/repair.log" || fail "it does not say whose store was lost"
-is_whole || fail "the repair left something"
+grep -q "server 2 held nothing" "$work/repair.log" || fail "the command does not say whose store was lost"
+is_whole || fail "the repair left damage"
 s3oramfs mount "$vault" "$mount"
 intact
 write_some 300K
 s3oramfs umount "$mount"
 
-step "what too many disks have changed stays as it is, while the vault is not mounted"
-# An eviction is due: the accesses are as many as it comes after.
+step "slots damaged at too many servers stay as they are while the vault is not mounted"
+# An eviction is due, because there have been enough accesses for it.
 damaged=$work/damaged
 cp "$work/written" "$work/written.local"
 s3oramfs init --local --no-passphrase "$damaged" > "$work/init.log"
@@ -55,17 +55,17 @@ cp "$damaged/servers/1/slots" "$work/slots"
 ruin
 said=$(s3oramfs scrub "$damaged" 2>&1) || [[ $? == 12 ]] || fail "scrub: $said"
 slots=$(grep -o '[0-9]* slots are damaged' <<< "$said")
-for n in {1..3}; do expect 12 "$slots at too many servers, and left so" s3oramfs scrub "$damaged"; done
+for n in {1..3}; do expect 12 "$slots at too many servers, and nothing was changed there" s3oramfs scrub "$damaged"; done
 cp "$work/slots" "$damaged/servers/1/slots"
 s3oramfs scrub "$damaged" > "$work/scrub.log"
 s3oramfs mount "$damaged" "$mount"
 intact
 s3oramfs umount "$mount"
 
-step "and what is given up in a mounted one is known without anybody asking for it"
+step "slots given up in a mounted vault are reported without a request"
 ruin
 s3oramfs mount "$damaged" "$mount"
-head -c 2M /dev/urandom > "$mount/new" # and with it evictions
+head -c 2M /dev/urandom > "$mount/new" # with evictions
 sync "$mount/new"
 expect 24 "could not be read" s3oramfs status --check "$damaged"
 s3oramfs umount "$mount"
@@ -73,7 +73,7 @@ expect 12 "could not be read" s3oramfs fsck "$damaged"
 
 cp "$work/written.local" "$work/written"
 
-step "what a disk has changed, here and there, and while it is in use"
+step "damage in scattered places of a disk, while the vault is in use"
 rot() {
   local n
   for n in 1 3; do damage_every 100000 $((n * 20000)) "$vault/servers/$n/slots"; done
@@ -81,7 +81,7 @@ rot() {
 heals() {
   s3oramfs scrub "$vault" > "$work/scrub.log"
   grep -q "shares of server 1, [0-9]* shares of server 3" "$work/scrub.log" || fail "scrub has found nothing"
-  is_whole || fail "scrub has left something"
+  is_whole || fail "scrub has left damage"
 }
 rot
 heals
@@ -99,15 +99,15 @@ s3oramfs umount "$mount"
 s3oramfs mount "$vault" "$mount"
 intact
 
-step "it ends with the mount"
+step "a scrub ends with the mount"
 "$bin/s3oramfs" scrub "$vault" > "$work/cut.log" 2>&1 &
 scrub=$!
 wait_until "the daemon scrubs" status_says "scrub     "
 s3oramfs umount "$mount"
 wait "$scrub" || [[ $? == 23 ]] || fail "scrub: $(cat "$work/cut.log")"
-is_whole || fail "a whole volume is called damaged"
+is_whole || fail "an intact volume is called damaged"
 
-step "what two of three have lost is told of until it is deleted"
+step "blocks that two of three servers have lost are reported until they are deleted"
 s3oramfs mount "$vault" "$mount"
 lost=$(ls "$mount" | head -n 1)
 s3oramfs umount "$mount"
@@ -126,15 +126,15 @@ s3oramfs mount "$vault" "$mount"
 status_says "could not be read" || fail "forgotten by the next mount: $(s3oramfs status "$vault")"
 rm "$mount"/*
 s3oramfs umount "$mount"
-s3oramfs fsck "$vault" || fail "it still misses what was deleted"
+s3oramfs fsck "$vault" || fail "status still counts what was deleted"
 
 step "two of three are too many"
 rm -r "$vault/servers/1" "$vault/servers/2"
 expect 12 "at most 1" s3oramfs repair --server 1 --server 2 "$vault"
-[[ ! -e $vault/servers/1 ]] || fail "a store was made all the same"
+[[ ! -e $vault/servers/1 ]] || fail "a store was made nevertheless"
 expect 2 "no server 4" s3oramfs repair --server 4 "$vault"
 
-step "servers elsewhere: a machine is lost, and another one takes its place, by a new key"
+step "remote servers: a machine is lost, and another one takes its place with a new key"
 vault=$work/remote
 make_servers store
 start_servers
@@ -162,7 +162,7 @@ s3oramfs server "$vault" 3 "$host:${server_port[3]},${server_key[3]}"
 expect 18 "run s3oramfs repair" s3oramfs mount "$vault" "$mount"
 expect 18 "server 3 ($host:${server_port[3]}) says: server 3 holds no volume" s3oramfs repair --server 2 "$vault"
 
-step "cut short now and then"
+step "a repair that is cut short repeatedly"
 for pause in 0.1 0.2; do
   "$bin/s3oramfs" repair --server 3 "$vault" > "$work/cut.log" 2>&1 &
   pid=$!
@@ -170,13 +170,13 @@ for pause in 0.1 0.2; do
   kill_now $pid
 done
 s3oramfs repair --server 3 "$vault"
-is_whole || fail "the repair left something"
+is_whole || fail "the repair left damage"
 s3oramfs mount "$vault" "$mount"
 intact
 write_some 300K
 s3oramfs umount "$mount"
 
-step "in use before it is whole"
+step "the vault is used before the repair is complete"
 stop_server 1
 cp -a "$work/store1" "$work/keys"
 rm "$work"/store1/control.db* "$work/store1/slots"
@@ -191,7 +191,7 @@ intact
 write_some 300K
 s3oramfs umount "$mount"
 s3oramfs repair --server 1 "$vault"
-is_whole || fail "the repair left something"
+is_whole || fail "the repair left damage"
 s3oramfs mount "$vault" "$mount"
 intact
 s3oramfs umount "$mount"

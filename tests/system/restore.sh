@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# A machine is lost, and everything is had again from the servers, a small file and a passphrase;
-# and a vault.db alone, of servers elsewhere and of a local vault.
+# A machine is lost, and everything comes back from the servers, a small file and a passphrase. Then
+# only vault.db is lost, with remote servers and in a local vault.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
@@ -14,14 +14,14 @@ init=(s3oramfs init "${server_options[@]}" --block-size 16K --passfile "$work/pa
 authorize "$("${init[@]}" 2> /dev/null | shown_key)"
 "${init[@]}" --wait 20 > /dev/null
 
-# Waits until status --json says so of the backup: $1, a Python expression of b.
+# Waits until status --json says so about the backup: $1 is a Python expression of b.
 backup_is() {
   s3oramfs status --json "$vault" |
     python3 -c "import json, sys; b = json.load(sys.stdin)['backup']; sys.exit(not ($1))"
 }
 
-# The mounted vault's machine has a power cut, as far as that can be had. The next process waits for the
-# daemon to be gone.
+# The machine of the mounted vault has a power cut, as far as this can be done. The next process
+# waits until the daemon is gone.
 kill_daemon() {
   kill -9 "$(daemon_of "$vault")"
   umount -l "$mount"
@@ -38,7 +38,7 @@ s3oramfs backup --sheet "$work/sheet.html" "$vault"
 s3oramfs backup --sheet "$work/sheet.txt" "$vault"
 [[ $(stat -c %a "$work/sheet.html" "$work/sheet.txt") == $'600\n600' ]] || fail "others may read the sheet"
 expect 19 "$work/sheet.txt" s3oramfs backup --sheet "$work/sheet.txt" "$vault"
-# Drawn, and read by somebody else's reader.
+# The QR codes are drawn, and read by an independent reader.
 awk -v folder="$work" '/<svg/ { n += 1; on = 1 } on { print > (folder "/code" n ".svg") } /<.svg>/ { on = 0 }' \
   "$work/sheet.html"
 for code in "$work"/code*.svg; do
@@ -51,7 +51,7 @@ sed -E '3s/^(.*)(.)$/\1?/; 5d' <(grep -E '^[0-9]+/' "$work/sheet.txt") > "$work/
 expect 12 "not as printed: line 3; missing: line 5" s3oramfs restore --from "$work/mistyped" "$work/nothing"
 [[ ! -e $work/nothing ]] || fail "a mistyped sheet made a vault"
 
-step "files, and a backup that is made by itself"
+step "files, and an automatic backup"
 s3oramfs mount --passfile "$work/pass" -o backup=1 "$vault" "$mount"
 make_tree "$work/tree" 100 1000000
 cp -a "$work/tree" "$mount/"
@@ -65,11 +65,11 @@ echo later > "$mount/later"
 mkdir "$mount/few" && head -c 500K /dev/urandom | split -b 20K - "$mount/few/"
 s3oramfs backup "$vault"
 backup_is "b['current']" || fail "the backup is not current"
-s3oramfs status "$vault" | grep -q '^backup    of everything$' || fail "status does not tell of the backup"
+s3oramfs status "$vault" | grep -q '^backup    of everything$' || fail "status does not show the backup"
 snapshot "$mount" > "$work/before"
 
-step "what was deleted or replaced since comes back"
-rm -r "$mount/few" # 32 blocks: too few for a backup by itself
+step "files that were deleted or replaced later come back"
+rm -r "$mount/few" # 32 blocks: too few to cause a backup
 echo newer > "$mount/later"
 sync "$mount/later"
 
@@ -88,7 +88,7 @@ expect 19 "vault.db" s3oramfs restore --passfile "$work/pass" "$vault"
 expect 19 "$vault" s3oramfs restore --from "$work/sheet.html" --passfile "$work/pass" "$vault"
 s3oramfs fsck --passfile "$work/pass" "$vault"
 s3oramfs mount --passfile "$work/pass" "$vault" "$mount"
-[[ $(< "$mount/later") == later || $(< "$mount/later") == newer ]] || fail "what is in later?"
+[[ $(< "$mount/later") == later || $(< "$mount/later") == newer ]] || fail "the file later has the wrong content"
 rm "$mount/later"
 snapshot "$mount" | grep -v -e '/later$' -e '^d .* \.$' > "$work/after"
 grep -v -e '/later$' -e '^d .* \.$' "$work/before" > "$work/expected"
@@ -96,28 +96,28 @@ same "$work/expected" "$work/after" "what was restored differs"
 cp "$work/random" "$mount/more"
 s3oramfs umount "$vault"
 
-step "vault.json and vault.key are damaged, or somebody has edited them, and vault.db is sound"
+step "vault.json and vault.key are damaged or edited, and vault.db is sound"
 echo '{' > "$vault/vault.json"
 : > "$vault/vault.key"
 expect 12 "restore --from" s3oramfs mount "$vault" "$mount"
 s3oramfs restore --from "$work/keys" "$vault"
 [[ $(< "$vault/vault.json.damaged") == '{' && -e $vault/vault.key.damaged ]] ||
-  fail "what was damaged is not kept"
+  fail "the damaged file is not kept"
 sed -i 's/"block_size": 16384/"block_size": 4096/' "$vault/vault.json"
 expect 12 "block_size 4096 instead of 16384" s3oramfs mount --passfile "$work/pass" "$vault" "$mount"
 expect 12 "block_size 4096 instead of 16384" s3oramfs fsck --repair --passfile "$work/pass" "$vault"
 s3oramfs restore --from "$work/keys" "$vault"
-grep -q 4096 "$vault/vault.json.damaged-2" || fail "what was edited is not kept"
+grep -q 4096 "$vault/vault.json.damaged-2" || fail "the edited file is not kept"
 s3oramfs fsck --passfile "$work/pass" "$vault"
 s3oramfs mount --passfile "$work/pass" "$vault" "$mount"
 cmp "$work/random" "$mount/more"
 s3oramfs umount "$vault"
 
-step "the former machine is told"
+step "the previous machine is refused"
 rm -rf "$work/lost/run"
 expect 16 "another copy" s3oramfs mount --passfile "$work/pass" "$work/lost" "$mount"
 
-step "vault.db alone is lost, with a server that is away at first"
+step "only vault.db is lost, and a server is away at first"
 rm "$vault"/vault.db*
 expect 12 "vault.db" s3oramfs fsck --passfile "$work/pass" "$vault"
 stop_servers
@@ -128,7 +128,7 @@ s3oramfs mount --passfile "$work/pass" "$vault" "$mount"
 cmp "$work/random" "$mount/more"
 s3oramfs umount "$vault"
 
-step "a restore that fails leaves a vault.db that is there as good as it was"
+step "a restore that fails leaves an existing vault.db usable"
 s3oramfs mount --passfile "$work/pass" -o backup=3600 "$vault" "$mount"
 cp "$work/random" "$mount/newest"
 sync "$mount/newest"
@@ -140,7 +140,7 @@ s3oramfs mount --passfile "$work/pass" -o backup=3600 "$vault" "$mount"
 cmp "$work/random" "$mount/newest"
 [[ ! -e $vault/vault.db.before-restore ]] || fail "vault.db was put aside"
 
-step "and one that does not has no older names than a sound vault.db"
+step "a restore that succeeds keeps the names of a sound vault.db"
 echo more > "$mount/more still"
 sync "$mount/more still"
 kill_daemon
@@ -172,7 +172,7 @@ done
 vault=$work/small/vault
 stop_servers
 
-step "the same of a local vault"
+step "the same for a local vault"
 vault=$work/local
 s3oramfs init --local --no-passphrase --block-size 16K "$vault" > /dev/null
 expect 2 "copy the whole vault" s3oramfs backup --keys "$work/other" "$vault"
@@ -196,7 +196,7 @@ snapshot "$mount/tree" > "$work/after"
 same "$work/expected" "$work/after" "what was restored differs"
 s3oramfs umount "$vault"
 
-step "a header that SQLite takes for that of a newer version"
+step "a header that SQLite takes for a newer version's"
 printf '\x09' | dd of="$vault/vault.db" bs=1 seek=18 conv=notrunc status=none
 expect 12 "its header is damaged" s3oramfs fsck "$vault"
 expect 12 "fsck" s3oramfs mount "$vault" "$mount"

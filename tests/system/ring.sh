@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# Rings: a local one under kills of its daemon and its server, that loses top.cache and vault.db; and
-# one on a server elsewhere, which keeps a record and a recovery file gives back. SEED may be given.
+# Rings. A local ring survives kills of its daemon and its server, and the loss of top.cache and
+# vault.db. A ring on a remote server keeps a record, and a recovery file brings it back. SEED may
+# be given.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
@@ -15,7 +16,7 @@ intact() {
   snapshot "$mount/tree" > "$work/read"
   same "$work/written" "$work/read" "$1"
 }
-# The mounted vault's machine has a power cut, as far as that can be had.
+# The machine of the mounted vault has a power cut, as far as this can be done.
 kill_daemon() {
   kill -9 "$(daemon_of "$vault")"
   umount -l "$mount"
@@ -29,7 +30,7 @@ write_files() {
 
 evicted() { status_says "none due"; }
 
-step "what does not go together is refused"
+step "options that contradict each other are refused"
 expect 2 "ring needs 1 of them" s3oramfs init --local --scheme ring --servers 2 --no-passphrase "$work/no"
 expect 2 "an evictor of its own" \
   s3oramfs init --local --scheme ring --evictor shuffle --no-passphrase "$work/no"
@@ -44,11 +45,11 @@ expect 2 "checks every answer" \
 vault=$work/local
 step "a local ring"
 s3oramfs init --local --scheme ring --no-passphrase --expect 64M --block-size 8K "$vault" > "$work/init.log"
-grep -q '^Ring on one server: it learns neither' "$work/init.log" || fail "what is it? $(< "$work/init.log")"
+grep -q '^Ring on one server: it learns neither' "$work/init.log" || fail "init does not show the scheme: $(< "$work/init.log")"
 grep -q '^One copy: this server.s disk is your disk: keep it on RAID or back it up\.$' "$work/init.log" ||
   fail "init does not say that there is one copy: $(< "$work/init.log")"
 grep -q '"scheme": "ring"' "$vault/vault.json" || fail "vault.json does not name the scheme"
-[[ -e $vault/servers/1 && ! -e $vault/servers/2 && -e $vault/top.cache ]] || fail "what was made?"
+[[ -e $vault/servers/1 && ! -e $vault/servers/2 && -e $vault/top.cache ]] || fail "the vault has the wrong files"
 s3oramfs mount "$vault" "$mount"
 make_tree "$mount/tree" 80 1000000
 written
@@ -56,7 +57,7 @@ s3oramfs status "$vault" > "$work/status.log"
 grep -q '^servers   1, which learns nothing; it has the only copy$' "$work/status.log" || fail "$(< "$work/status.log")"
 grep -qE '^top       [0-9]+ blocks? of at most [0-9]+ in top.cache' "$work/status.log" || fail "$(< "$work/status.log")"
 s3oramfs status --check "$vault"
-s3oramfs scrub "$vault" | grep 'every row of the server is intact' > /dev/null || fail "what does scrub say?"
+s3oramfs scrub "$vault" | grep 'every row of the server is intact' > /dev/null || fail "scrub does not say the right thing"
 s3oramfs umount "$mount"
 
 for ((round = 1; round <= ROUNDS; ++round)); do
@@ -108,7 +109,7 @@ s3oramfs mount "$vault" "$mount"
 intact "what was restored beside a sound vault.db differs"
 s3oramfs umount "$mount"
 
-step "a store that is lost, or damaged"
+step "a store that is lost or damaged"
 expect 20 "one copy" s3oramfs repair --server 1 "$vault"
 mv "$vault/servers/1" "$work/store"
 expect 18 "the only copy" s3oramfs mount "$vault" "$mount"
@@ -125,11 +126,11 @@ for n in {1..4}; do
   sync_files
 done
 written
-wait_until "what was written is evicted" evicted
+wait_until "the written data is evicted" evicted
 mv "$slots" "$work/newest"
-wait_until "status misses the file" status_says "$slots"
+wait_until "status counts the lost file" status_says "$slots"
 mv "$work/newest" "$slots"
-wait_until "it goes on by itself" s3oramfs status --check "$vault"
+wait_until "the vault goes on without help" s3oramfs status --check "$vault"
 s3oramfs umount "$mount"
 mv "$slots" "$work/newest"
 mv "$work/slots" "$slots"
@@ -139,7 +140,7 @@ s3oramfs mount "$vault" "$mount"
 intact "mislaid slots have changed something"
 s3oramfs umount "$mount"
 
-step "one server elsewhere"
+step "one remote server"
 vault=$work/remote
 make_servers store 1
 server_more=(--record "$work/record")

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# What a local user can put in root's way: root mounts, checks and mends vaults and uses mount points
-# that the user can exchange at any time, and must come away with root's rights its own. In a mount
-# namespace, with a /dev/fuse for everyone.
+# Obstacles that a local user can put in root's way. Root mounts, checks and mends vaults and uses
+# mount points that the user can exchange at any time, and no right of root may reach the user. Runs
+# in a mount namespace, with a /dev/fuse for everyone.
 if [[ ${1:-} != namespace ]]; then
   exec unshare --mount --propagation private bash "$0" namespace "$@"
 fi
@@ -16,7 +16,7 @@ umask 022
 user=s3oroot$$ other=nobody pass=$work/pass home=$work/home
 chmod 755 "$work"
 mkdir -m 755 "$work/bin" "$work/dev" "$work/system" "$work/roots"
-cp -a "$bin"/s3oramfs* "$work/bin/" # the checkout may lie where the user cannot go
+cp -a "$bin"/s3oramfs* "$work/bin/" # the checkout may be out of the user's reach
 bin=$work/bin
 mount -t tmpfs none "$work/dev"
 mknod -m 666 "$work/dev/fuse" c 10 229
@@ -64,7 +64,7 @@ on_a_vault() {
 }
 commands="mount fake list passwd backup repair restore mend server fsck status scrub rekey"
 ln -s s3oramfs "$bin/mount.s3oramfs"
-# all_refuse WORDS VAULT: each command fails, and says so.
+# all_refuse WORDS VAULT: each command fails, and prints these words.
 all_refuse() {
   local command said
   for command in $commands; do
@@ -76,7 +76,7 @@ all_refuse() {
 nothing_of_roots() {
   ! is_mounted "$work/system" || fail "a mount of the user's vault is at root's directory"
   [[ -z $(find "$home" -xdev -user root ! -path "$home") ]] || fail "root's: $(find "$home" -xdev -user root)"
-  [[ ! -e $work/roots/key && ! -e $work/roots/keys ]] || fail "a file of root's is left behind"
+  [[ ! -e $work/roots/key && ! -e $work/roots/keys ]] || fail "a file that belongs to root is left behind"
   [[ ! -e $work/victim ]] || fail "root's file is where the user wants it: $(ls -l "$work/victim")"
 }
 
@@ -86,11 +86,11 @@ mount -t tmpfs -o mode=1777 none "$work/shared" # stands for /dev/shm
 as_user sh -c "cp -r $vault/. $work/shared/ && ln -s $work/shared $home/shared &&
   rm -rf $work/shared/run && mkdir -m 700 $work/shared/run && ln -s $work/victim $work/shared/run/fused.log"
 all_refuse "does not follow" "$home/shared"
-all_refuse "others than its owner" "$work/shared"
-expect 20 "others than its owner" s3oramfs mount "$work/shared" "$work/system"
+all_refuse "users other than its owner" "$work/shared"
+expect 20 "users other than its owner" s3oramfs mount "$work/shared" "$work/system"
 as_user rm "$home/shared"
 
-step "a vault whose files its user cannot read: who reads them is root"
+step "a vault with files that its user cannot read, so whoever reads them acts as root"
 for file in vault.json vault.key vault.db; do
   fresh_vault
   chmod 000 "$vault/$file"
@@ -98,7 +98,7 @@ for file in vault.json vault.key vault.db; do
     case $file-$command in
       vault.key-fake | vault.key-status | vault.db-fake | vault.db-list | vault.db-passwd) continue ;;
       vault.key-server | vault.db-status | vault.*-rekey | vault.db-server | vault.*-backup) continue ;;
-      vault.db-restore) continue ;; # it makes another one
+      vault.db-restore) continue ;; # restore makes another vault.db
     esac
     ! said=$(on_a_vault "$command" "$vault" 2>&1) || fail "$command has read $file as root: $said"
   done
@@ -119,12 +119,12 @@ for file in lock vault.db vault.json vault.key run/fused.log run/control.sock se
     case $kind in
       link) as_user ln -s "$work/roots/file" "$vault/$file" ;;
       pipe) as_user mkfifo "$vault/$file" ;;
-      hard) ln "$work/roots/file" "$vault/$file" ;; # where the kernel lets users do that
+      hard) ln "$work/roots/file" "$vault/$file" ;; # if the kernel lets users do that
       root) cp "$work/roots/file" "$vault/$file" ;;
     esac
     for command in mount fsck mend list; do
       ! said=$(on_a_vault "$command" "$vault" 2>&1) || fail "$command accepts a $kind as $file: $said"
-      [[ $said == *"is root's"* || $said == *"is no file of a vault"* ||
+      [[ $said == *"is root's"* || $said == *"does not belong in a vault"* ||
         $said == *"gone"* || $said == *"not a vault"* ]] ||
         fail "$command of a $kind as $file: $said"
     done
@@ -142,7 +142,7 @@ for directory in run servers servers/1; do
   [[ -z $(ls -A "$work/system") ]] || fail "something is in root's directory: $(ls -A "$work/system")"
 done
 fresh_vault
-as_user ln -s "$work/victim" "$vault/run/fused.log" # as its owner: there is nothing there
+as_user ln -s "$work/victim" "$vault/run/fused.log" # opened as the owner: no such file
 expect 1 "fused.log" s3oramfs mount "$vault" "$mount"
 fresh_vault
 nothing_of_roots
@@ -151,8 +151,8 @@ step "the directory is exchanged while root looks"
 as_user cp -a "$vault" "$home/spy"
 as_user chmod 000 "$home/spy/vault.json"
 mkdir "$home/roots-own" # as sudo leaves them behind
-# Links to a vault of the user's and to one of root's, and directories of both, in turn.
-# until_stopped COMMANDS: the user runs them again and again, beside us.
+# The path is in turn a link to a vault of the user's or of root's, and a directory of either.
+# until_stopped COMMANDS: the user runs these again and again, at the same time as this script.
 until_stopped() {
   rm -f "$home/stop"
   as_user sh -c "cd $home && until [ -e stop ]; do $1; done" 2> /dev/null &
@@ -166,12 +166,12 @@ stop_exchanging() {
 until_stopped "ln -s spy name && rm name && ln -s $work/roots/vault name && rm name &&
   mv spy name && mv name spy && mv roots-own name && mv name roots-own"
 for ((i = 0; i < 150; ++i)); do
-  ! said=$(s3oramfs passwd --list "$home/name" 2>&1) || fail "root reads what the user has put there: $said"
+  ! said=$(s3oramfs passwd --list "$home/name" 2>&1) || fail "root read a file that the user put there: $said"
 done
 stop_exchanging
 rm -rf "$home/name" "$home/roots-own" "$home/spy"
 
-step "mount points that are exchanged"
+step "exchanged mount points"
 as_user ln -s "$work/system" "$home/to-system"
 expect 17 "does not follow" s3oramfs mount "$vault" "$home/to-system"
 mkdir -m 700 "$work/others"
@@ -190,10 +190,10 @@ for ((i = 0; i < 8; ++i)); do
   s3oramfs umount "$vault" 2> /dev/null || :
 done
 stop_exchanging
-wait_until "all of it has ended" no_processes_of "$vault"
+wait_until "all its processes have ended" no_processes_of "$vault"
 nothing_of_roots
 
-step "a mount of root's for the user: whose are the processes?"
+step "root mounts for the user: the owner of the processes"
 s3oramfs passwd --new-passfile "$pass" "$vault" # which only root can read
 SECRET_OF_ROOT=token s3oramfs mount --passfile "$pass" "$vault" "$mount"
 for pid in $(daemon_and_children "$vault"); do
@@ -209,7 +209,7 @@ for pid in $(daemon_and_children "$vault"); do
   ! as_user test -r "/proc/$pid/mem" || [[ $pid != "$(daemon_of "$vault")" ]] ||
     fail "the user can look into the daemon, which has read root's file"
 done
-(($(daemon_and_children "$vault" | wc -l) >= 4)) || fail "where are the servers?"
+(($(daemon_and_children "$vault" | wc -l) >= 4)) || fail "the servers do not run"
 options=$(findmnt -n -o OPTIONS "$mount")
 [[ $options == *nosuid*nodev* && $options == *user_id=$uid* ]] || fail "mounted with $options"
 as_user sh -c "echo hello > $mount/file"
@@ -221,16 +221,16 @@ as_user mv "$mount" "$home/moved" && fail "a mount point was moved"
 as_user sh -c "mkdir $home/deep && mkdir $home/deep/point"
 s3oramfs umount "$mount"
 s3oramfs mount --passfile "$pass" "$vault" "$home/deep/point"
-mount -t tmpfs none "$work/system" # of root's
+mount -t tmpfs none "$work/system" # root's own
 as_user sh -c "mv $home/deep $home/deeper && mkdir $home/deep && ln -s $work/system $home/deep/point"
 expect 23 "no vault" s3oramfs umount "$home/deep/point"
-is_mounted "$work/system" || fail "root has unmounted what the user's link led to"
+is_mounted "$work/system" || fail "root has unmounted the directory behind the user's link"
 umount "$work/system"
 s3oramfs umount "$vault"
-wait_until "all of it has ended" no_processes_of "$vault"
+wait_until "all its processes have ended" no_processes_of "$vault"
 s3oramfs mount --passfile "$pass" "$vault" "$mount"
-kill -TERM "$(daemon_of "$vault")" # it unmounts by itself
-wait_until "all of it has ended" no_processes_of "$vault"
+kill -TERM "$(daemon_of "$vault")" # the daemon unmounts on its own
+wait_until "all its processes have ended" no_processes_of "$vault"
 ! is_mounted "$mount" || fail "the daemon has left its mount behind"
 s3oramfs fsck --passfile "$pass" "$vault" > /dev/null
 s3oramfs fsck --repair --passfile "$pass" "$vault" > /dev/null
@@ -245,14 +245,14 @@ rm "$work/roots/key"
 nothing_of_roots
 fresh_vault
 
-step "a daemon that is none"
-# answers PERL: says so to every client of the control socket.
+step "a false daemon"
+# answers PERL: runs this code for every client of the control socket.
 answers() {
   as_user perl -MSocket -e '
     $SIG{PIPE} = "IGNORE"; socket(S, AF_UNIX, SOCK_STREAM, 0); chdir shift; unlink "control.sock";
     bind(S, sockaddr_un("control.sock")) or die; listen(S, 8);
     while (accept(C, S)) { next if fork; '"$1"'; exit }' "$vault/run" &
-  wait_until "somebody listens" test -S "$vault/run/control.sock"
+  wait_until "someone listens" test -S "$vault/run/control.sock"
 }
 no_more_answers() {
   local pid
@@ -263,9 +263,9 @@ no_more_answers() {
 ends_in_time() {
   local code=0
   timeout 60 "$bin/s3oramfs" status "$vault" > "$work/said" 2>&1 || code=$?
-  ((code != 124)) || fail "status waits for ever"
-  (($(stat -c %s "$work/said") < 100000)) || fail "status says too much"
-  ! grep -q $'\x1b' "$work/said" || fail "the user writes to root's terminal as it likes"
+  ((code != 124)) || fail "status waited forever"
+  (($(stat -c %s "$work/said") < 100000)) || fail "status printed too much"
+  ! grep -q $'\x1b' "$work/said" || fail "the user can write control characters to root's terminal"
 }
 answers 'while (print C "x" x 4096) {}'
 ends_in_time
@@ -280,14 +280,14 @@ answers 'print C "{\"ok\":false,\"code\":1,\"message\":\"\\u001b[2J\"}\n"'
 ends_in_time
 no_more_answers
 
-step "vaults that root makes"
+step "root makes vaults"
 expect 2 "belongs to the user" s3oramfs init --local --no-passphrase "$home/new"
 expect 2 "belongs to the user" s3oramfs init --local --no-passphrase "$home/new/deep"
 echo '{}' > "$work/roots/recovery"
 expect 2 "belongs to the user" s3oramfs restore --from "$work/roots/recovery" "$home/new"
 as_user ln -s "$work/system" "$home/new"
 expect 1 "does not follow" s3oramfs init --local --no-passphrase "$home/new"
-[[ -z $(ls -A "$work/system") ]] || fail "root has made something by the user's link"
+[[ -z $(ls -A "$work/system") ]] || fail "root made something through the user's link"
 cp -a "$work/roots/vault" "$home/roots-vault"
 commands="mount list mend status"
 vaults_of_roots() {
@@ -297,7 +297,7 @@ vaults_of_roots() {
 for command in $commands; do vaults_of_roots "$command"; done
 rm -rf "$home/roots-vault"
 
-step "root's own vault, as ever"
+step "root's own vault works as usual"
 s3oramfs mount "$work/roots/vault" "$work/system"
 echo hello > "$work/system/file"
 exec 3< "$work/system/file"
@@ -305,8 +305,8 @@ expect 17 "in use" s3oramfs umount "$work/system"
 exec 3<&-
 s3oramfs umount "$work/system"
 ln -s "$work/roots/vault" "$work/roots/link"
-s3oramfs mount "$work/roots/link" "$work/system" # root's own link
-[[ $(< "$work/system/file") == hello ]] || fail "the file is not there"
+s3oramfs mount "$work/roots/link" "$work/system" # a link that root made
+[[ $(< "$work/system/file") == hello ]] || fail "the file does not exist"
 kill -TERM "$(daemon_of "$work/roots/vault")"
-wait_until "all of it has ended" no_processes_of "$work/roots/vault"
+wait_until "all its processes have ended" no_processes_of "$work/roots/vault"
 ! is_mounted "$work/system" || fail "the daemon has left its mount behind"

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# Disks that can hold no vault: init says so, with numbers, before it makes anything, here and at
-# servers elsewhere. The disks are images: as root, with loop devices.
+# Disks that are too small for a vault. init says so, with numbers, before it makes anything, here
+# and at remote servers. The disks are images, so this needs root and loop devices.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 disk=$work/disk
 mkdir "$disk"
-# with_disk MKFS-COMMAND SIZE: mounted at $disk.
+# with_disk MKFS-COMMAND SIZE: makes such a disk and mounts it at $disk.
 with_disk() {
   ! is_mounted "$disk" || umount "$disk"
   rm -f "$work/image"
@@ -43,7 +43,7 @@ s3oramfs mount "$disk/vault" "$work/mount"
 head -c 3M /dev/urandom > "$work/data"
 cp "$work/data" "$work/mount/file"
 s3oramfs umount "$work/mount"
-grep -q 'cannot reserve space' "$disk/vault/run/"*.log || fail "nobody was told"
+grep -q 'cannot reserve space' "$disk/vault/run/"*.log || fail "no warning was given"
 s3oramfs mount "$disk/vault" "$work/mount"
 cmp "$work/data" "$work/mount/file"
 s3oramfs umount "$work/mount"
@@ -56,9 +56,9 @@ nothing_made
 
 step "read-only"
 mount -o remount,ro "$disk"
-expect 1 "can only be read" s3oramfs init --local --no-passphrase "$disk/vault"
+expect 1 "file system is read-only" s3oramfs init --local --no-passphrase "$disk/vault"
 
-step "servers elsewhere: one disk too small"
+step "remote servers: one disk is too small"
 with_disk "mkfs.ext4 -q -m 0" 24M
 make_servers store
 rm -r "$disk"/* # lost+found
@@ -71,11 +71,11 @@ authorize "$(shown_key <<< "$said")"
 expect 21 "server 2" "${init[@]}" --wait 20
 expect 21 "are needed to begin with" "${init[@]}" --wait 20
 for n in 1 2 3; do
-  [[ ! -s $work/store$n/slots ]] || fail "server $n made something"
+  [[ ! -s $work/store$n/slots ]] || fail "server $n made files"
 done
 stop_servers
 
-step "and for the vault itself"
+step "too small for the vault itself"
 ! head -c 30M /dev/zero > "$disk/filler" 2> "$work/filler.log" || fail "30 MB fit on a disk of 24 MB"
 expect 21 "are needed to begin with" s3oramfs init "${server_options[@]}" --no-passphrase "$disk/vault"
 nothing_made

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
-# Three servers whose stores are ten times the memory that they have: everything comes back. The limit
-# holds for their own memory and for what the kernel keeps of their files, and must: a control group is
-# made for it, of version 1 or 2, and the stores must lie on a disk. LIMIT_MIB and DATA_MIB may be given.
+# Three servers whose stores are ten times the memory that they have: everything comes back. The
+# limit must cover both their own memory and the kernel's cache of their files, so a control group
+# of version 1 or 2 is made for it, and the stores must be on a disk. LIMIT_MIB and DATA_MIB may be
+# given.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/system/control_group.sh
@@ -47,7 +48,7 @@ step "reading them"
 cmp "$work/random" "$work/mount/random"
 from_disk=$(($(read_again) - before))
 step "the servers have read $((from_disk >> 20)) MiB again from their disks"
-((from_disk > limit)) || fail "the limit does not hold: most was in memory"
+((from_disk > limit)) || fail "the limit has no effect: most data stayed in memory"
 step "at most $(($(of_group memory.peak memory.max_usage_in_bytes) >> 20)) MiB were in use"
 s3oramfs umount "$work/mount"
 stop_servers

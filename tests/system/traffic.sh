@@ -1,15 +1,16 @@
 # shellcheck shell=bash
-# What goes over each link, as `status --json` counts it. Over the client's, with computational privacy
-# at most 1.1 blocks up and down an access, queries and evictions included, for writes as for reads; as
-# in the paper, a block to each server and one from each. Between the servers, what docs/parameters.md
-# says of an access of the vault's numbers.
+# Checks the bytes that go over each link, as `status --json` counts them. Over the client's links,
+# with computational privacy, at most 1.1 blocks go up and down per access, including queries and
+# evictions, for writes as for reads; as in the paper, with the other kind of privacy, a block goes
+# to each server and one comes from each. Between the servers goes what docs/parameters.md says for
+# an access with the vault's numbers.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
 
 mkdir "$work/mount"
 
-# ask SQL: of the last status, and of the vault's file.
+# ask SQL: runs SQL over the last status and the vault's file.
 ask() {
   sqlite3 -separator ' ' :memory: "
     WITH status(told) AS (SELECT readfile('$work/status')),
@@ -23,7 +24,7 @@ ask() {
     $1"
 }
 volume() { ask "SELECT told->>'\$.volume.$1' FROM status"; }
-# No eviction is under way or due, and what one end of each link sent the other has received.
+# No eviction is under way or due, and each end of each link has received what the other has sent.
 settled() {
   s3oramfs status --json "$work/vault" > "$work/status"
   [[ $(volume evicting) == 0 && $(volume evictions_due) == 0 ]] &&
@@ -35,10 +36,10 @@ within() {
   awk -v n="$2" -v from="$3" -v to="$4" 'BEGIN { exit !(from <= n && n <= to) }' ||
     fail "$1: $2 is not from $3 to $4"
 }
-# per_access BYTES: in blocks.
+# per_access BYTES: prints this number in blocks per access.
 per_access() { awk -v n="$1" -v a="$accesses" -v b="$block" 'BEGIN { printf "%.3f", n / a / b }'; }
 
-# look WHAT LEAST MOST: over the client's links since the mount.
+# look WHAT LEAST MOST: checks the bytes over the client's links since the mount.
 look() {
   local up down
   wait_until "evictions are over and both ends of each link agree" settled
@@ -54,8 +55,8 @@ look() {
   within "blocks up" "$up" "$2" "$3"
   within "blocks down" "$down" "$2" "$3"
 }
-# between_servers OF-AN-EVICTION OF-AN-ACCESS: in slots, as SQL of h, z, s and a; while the tree has one
-# height. There is an eviction every A accesses.
+# between_servers OF-AN-EVICTION OF-AN-ACCESS: in slots, as SQL over h, z, s and a, while the tree
+# keeps one height. There is an eviction every A accesses.
 between_servers() {
   local evictions every expected sent
   [[ $(volume height) == "$height" ]] || fail "the tree grew while this was counted"
@@ -71,7 +72,8 @@ between_servers() {
     "$(awk -v s="$sent" -v e="$expected" 'BEGIN { print s / e }')" 0.98 1.02
 }
 
-# measure SERVERS BESIDE BLOCK LEAST MOST OF-AN-EVICTION OF-AN-ACCESS OPTION...: BESIDE a slot's block.
+# measure SERVERS BESIDE BLOCK LEAST MOST OF-AN-EVICTION OF-AN-ACCESS OPTION...: BESIDE is the
+# number of bytes in a slot beside its block.
 measure() {
   local accesses block height
   local servers=$1 beside=$2 links=$(($1 * ($1 - 1)))
@@ -87,16 +89,16 @@ measure() {
   s3oramfs mount "$work/vault" "$work/mount"
   s3oramfs status --json "$work/vault" > "$work/status"
   height=$(volume height)
-  cmp "$work/data" "$work/mount/data" || fail "what comes back is something else"
+  cmp "$work/data" "$work/mount/data" || fail "other data comes back"
   look reads "$2" "$3"
   between_servers "$4" "$5"
   s3oramfs umount "$work/mount"
   rm -r "$work/vault"
 }
 
-shuffle="2 * (h * z + s + a) + 2 * (h * z + s) + a + 1" # the last two: for the check
+shuffle="2 * (h * z + s + a) + 2 * (h * z + s) + a + 1" # the last two terms are the check's
 matrix="3 * 2 * (h + 1) * z"
-exchange="h * z + s" # each of the two workers of a mirror; as many to a server that does not work
+exchange="h * z + s" # sent by each of a mirror's two workers, and to a server that is no worker
 measure 3 64 64K 1.0 1.1 "$shuffle" 3 --privacy computational
 measure 3 64 256K 1.0 1.1 "$shuffle" 3 --privacy computational
 measure 3 64 64K 3.0 3.5 "$matrix" 0 --privacy information-theoretic

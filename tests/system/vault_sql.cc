@@ -1,5 +1,5 @@
-// vault_sql VAULT [--passfile FILE] SQL: what sqlite3(1) does with a plain database, for the sealed
-// one of a vault that nobody has open.
+// vault_sql VAULT [--passfile FILE] SQL: does for the sealed database of a vault that nobody has
+// open what sqlite3(1) does for a plain one.
 #include <sqlite3.h>
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Seen from outside: status in words and its exit code, metrics of the client and of a server, and
-# `s3oramfs bench`, on a vault of three servers of its own.
+# What can be seen from outside: status in words and its exit code, metrics of the client and of a
+# server, and `s3oramfs bench`, on a vault of three remote servers.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
@@ -8,25 +8,25 @@ need_fuse
 vault=$work/vault mount=$work/mount
 mkdir "$mount"
 
-# get PORT PATH: the whole answer.
+# get PORT PATH: prints the whole answer.
 get() {
   exec 3<> "/dev/tcp/$host/$1"
   printf 'GET %s HTTP/1.1\r\nHost: localhost:%s\r\n\r\n' "$2" "$1" >&3
   cat <&3
   exec 3>&- 3<&-
 }
-# sample PORT NAME: one value of the page, as a whole number.
+# sample PORT NAME: prints one value of the page, as a whole number.
 sample() {
   get "$1" /metrics | awk -v name="$2" '$1 == name { printf "%d", $2; found = 1 } END { exit !found }' ||
     fail "port $1 has no sample $2"
 }
-# grows PORT NAME FORMER
+# grows PORT NAME FORMER: the value is now larger than FORMER.
 grows() {
   (($(sample "$1" "$2") > $3)) || fail "port $1: $2 stays at $3"
 }
 first_line() { s3oramfs status "$vault" | head -n 1; }
 says() { [[ $(first_line) == $1 ]]; }
-# code_of COMMAND...: its exit code.
+# code_of COMMAND...: prints the command's exit code.
 code_of() {
   local code=0
   "$@" > "$work/said" 2>&1 || code=$?
@@ -48,7 +48,7 @@ code=$(code_of "${init[@]}")
 authorize "$(shown_key < "$work/said")"
 "${init[@]}" --wait 20 > /dev/null
 
-step "what is refused"
+step "refusals"
 expect 2 loopback s3oramfs mount --metrics 0.0.0.0:9751 "$vault" "$mount"
 expect 2 "127.0.0.1:9751" s3oramfs mount -o metrics=9751 "$vault" "$mount"
 expect 2 metrics-public serverd --store "$work/s2" --index 2 --listen 127.0.0.1:1 --metrics 0.0.0.0:1
@@ -74,12 +74,12 @@ grows "$client" s3oramfs_evictions_total "$evictions"
 grows "$server_metrics" 's3oramfs_serverd_requests_total{kind="write_root"}' "$writes"
 grows "$server_metrics" 's3oramfs_serverd_received_bytes_total{peer="client"}' "$received"
 grows "$server_metrics" s3oramfs_serverd_sync_seconds_count "$syncs"
-[[ $(sample "$client" s3oramfs_healthy) == 1 ]] || fail "the metric says it is not healthy"
+[[ $(sample "$client" s3oramfs_healthy) == 1 ]] || fail "the metric says that the vault is not healthy"
 [[ $(sample "$client" 's3oramfs_server_answering{server="2"}') == 1 ]] || fail "server 2 answers"
 (($(sample "$server_metrics" s3oramfs_serverd_store_bytes) > 2000000)) || fail "the store has no size"
-[[ $(get "$client" /metrics) != *"$vault"* ]] || fail "the page names the vault"
-[[ $(get "$client" /) == "HTTP/1.1 404"* ]] || fail "there is more than /metrics"
-if command -v promtool > /dev/null; then # of the package prometheus, if it is here
+[[ $(get "$client" /metrics) != *"$vault"* ]] || fail "the metrics page names the vault"
+[[ $(get "$client" /) == "HTTP/1.1 404"* ]] || fail "the server answers for more than /metrics"
+if command -v promtool > /dev/null; then # of the package prometheus, if it is installed
   for port in "$client" "$server_metrics"; do
     get "$port" /metrics | sed '1,/^\r$/d' | promtool check metrics
   done
@@ -97,14 +97,14 @@ accesses=$(sample "$client" s3oramfs_accesses_total)
 bench=$!
 wait_until "bench works" bench_works
 kill -TERM "$bench"
-! wait "$bench" || fail "an interrupted bench ended well"
+! wait "$bench" || fail "an interrupted bench ended with success"
 grep -q interrupted "$work/bench.log" || fail "bench does not say that it was interrupted"
 "$bin/s3oramfs" bench --size 2M --seconds 0.2 "$work" "$mount" > "$work/bench.log" 2>&1 &
 bench=$!
-wait_until "bench works at the second" bench_works
+wait_until "bench measures the second directory" bench_works
 kill -TERM "$bench"
-! wait "$bench" || fail "an interrupted bench ended well"
-grep -q "^delete files" "$work/bench.log" || fail "what was measured before is lost: $(< "$work/bench.log")"
+! wait "$bench" || fail "an interrupted bench ended with success"
+grep -q "^delete files" "$work/bench.log" || fail "earlier measurements are lost: $(< "$work/bench.log")"
 expect 2 "none is not a directory" s3oramfs bench --seconds 60 "$work" "$work/none"
 for left in "$mount"/s3oramfs-bench-* "$work"/s3oramfs-bench-*; do
   [[ ! -e $left ]] || fail "bench has left $left behind"
@@ -114,18 +114,18 @@ expect 21 "are free" s3oramfs bench --size 100000G "$mount"
 step "a server that is silent"
 kill -STOP "${server_pid[s2]}"
 date > "$mount/later"
-wait_until "status names the silent server" says "server 2 ($host:${server_port[2]}) does not answer for * s: reading and writing wait"
+wait_until "status names the silent server" says "server 2 ($host:${server_port[2]}) has not answered for * s: reading and writing wait"
 [[ $(code_of s3oramfs status --check "$vault") == 24 ]] || fail "--check: $(< "$work/said")"
 [[ $(< "$work/said") == *"server 2"* ]] || fail "--check says: $(< "$work/said")"
 [[ $(code_of s3oramfs status "$vault") == 0 ]] || fail "status without --check fails"
-[[ $(sample "$client" s3oramfs_healthy) == 0 ]] || fail "the metric says it is healthy"
+[[ $(sample "$client" s3oramfs_healthy) == 0 ]] || fail "the metric says that the vault is healthy"
 [[ $(sample "$client" 's3oramfs_server_answering{server="2"}') == 0 ]] || fail "server 2 answers"
 kill -CONT "${server_pid[s2]}"
 wait_until "it is healthy again" says healthy
 s3oramfs umount "$mount"
 says "not mounted" || fail "status of an unmounted vault: $(first_line)"
 
-step "a daemon that is gone"
+step "a daemon that has ended"
 s3oramfs mount "$vault" "$mount"
 kill -9 "$(s3oramfs status --json "$vault" | grep -o '"pid": [0-9]*' | tr -dc 0-9)"
 wait_until "status notices" says "its daemon has ended: *"

@@ -1,13 +1,14 @@
 // Random file operations that know what must still be there after a crash (workload_model.h).
 //
 //   workload run DIRECTORY MODELS SEED SECONDS [WORKERS]
-//       works in DIRECTORY/1, /2, ... and goes on after errors, until the time is over or the
-//       file system is gone; says what it did, and how long the longest operation took
+//       works in DIRECTORY/1, /2, ... and continues after errors, until the time is over or the
+//       file
+//       system is gone; prints what it did, and how long the longest operation took
 //   workload verify DIRECTORY MODELS     after a crash and a new mount
 //   workload compare DIRECTORY MODELS    without a crash: everything is as it was left
 //
-// MODELS lies outside the file system under test. Exit codes: 1 something is not as it must be,
-// 2 the test itself cannot go on, 3 (run) the file system is gone.
+// MODELS lies outside the file system under test. Exit codes: 1 something is not as it must be, 2
+// the test itself cannot go on, 3 (run) the file system is gone.
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -40,7 +41,7 @@ std::atomic<bool> stopping = false;
 
 // ---- reading ------------------------------------------------------------------------------------
 
-/// Adds all below `root`/`prefix`; 0 or an errno.
+/// Adds everything below `root`/`prefix`. Returns 0 or an errno.
 int list(const std::string& root, const std::string& prefix, Tree& tree) {
   DIR* directory = ::opendir((root + "/" + prefix).c_str());
   if (!directory) return errno;
@@ -71,7 +72,7 @@ int read_all(int fd, std::string& content) {
     const ssize_t got =
         ::pread(fd, content.data() + at, content.size() - at, static_cast<off_t>(at));
     if (got < 0) return errno;
-    if (got == 0) return EIO;  // the size said more
+    if (got == 0) return EIO;  // the size promised more
     at += static_cast<std::size_t>(got);
   }
   return 0;
@@ -116,7 +117,7 @@ class Worker {
  private:
   std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
 
-  /// Runs `call` and notes what came of it: true if it did not fail.
+  /// Runs `call` and records its outcome. Returns true if it did not fail.
   bool attempt(const char* kind, const std::function<int()>& call) {
     const auto start = Clock::now();
     const int error = call() < 0 ? errno : 0;
@@ -128,7 +129,7 @@ class Worker {
     }
     if (error == 0) return true;
     ++errors_[error];
-    // A daemon that dies aborts what it was asked.
+    // A daemon that dies aborts the requests that it has.
     gone_ = gone_ || error == ENOTCONN || error == ECONNABORTED || error == ESTALE;
     return false;
   }
@@ -149,7 +150,7 @@ class Worker {
   }
 
   std::string path_of(const std::string& name) const { return root_ + "/" + name; }
-  /// A random name of that kind, or nothing.
+  /// Returns a random name of that kind, or std::nullopt.
   std::optional<std::pair<std::string, Name>> any(bool directory) {
     std::vector<std::pair<std::string, Name>> all;
     for (const auto& entry : model_.tree())
@@ -167,7 +168,7 @@ class Worker {
     return n;
   }
 
-  /// Half of the files stay open, so that what is written to them stays in the kernel a while.
+  /// Half of the files stay open, so that data written to them stays in the kernel for a while.
   int open(const std::string& path, Ino ino) {
     if (const auto found = open_.find(ino); found != open_.end()) return found->second;
     int fd = -1;
@@ -201,7 +202,7 @@ class Worker {
     if (fd >= 0) done_with(change.ino, fd);
   }
 
-  /// A file that may be used; one whose state is not known is looked at instead.
+  /// Returns a file that may be used. If the state of one is not known, it is checked instead.
   std::optional<std::pair<std::string, Ino>> usable() {
     const auto found = any(false);
     if (!found) return std::nullopt;
@@ -242,7 +243,7 @@ class Worker {
       case 1:  // at the end
         offset = size;
         break;
-      case 2:  // much, perhaps behind a hole
+      case 2:  // a lot, perhaps after a hole
         offset = below(size + 4 * kGranule);
         length = 1 + below(16 * kGranule);
         break;
@@ -269,7 +270,7 @@ class Worker {
     model_.truncate(ino, size, done);
   }
 
-  /// As careful programs do it, and without the fsync that most forget.
+  /// Works as careful programs do, but without the fsync that most forget.
   void replace() {
     const auto victim = any(false);
     if (!victim || count(false) > kFiles) return;
@@ -352,7 +353,7 @@ class Worker {
     done_with(name.ino, fd);
   }
 
-  /// Of all directories: they are committed together.
+  /// Syncs all directories, because they are committed together.
   void sync_names() {
     const int fd = ::open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;

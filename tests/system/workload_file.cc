@@ -51,7 +51,7 @@ FileModel::Granule& FileModel::granule(std::uint64_t index) {
   return granule;
 }
 
-// The state after the shortenings between it and `epoch`.
+// Returns the state after the shortenings between it and `epoch`.
 FileModel::Page FileModel::as_of(std::uint64_t index, const State& state, unsigned epoch) const {
   std::uint64_t left = kGranule;
   for (unsigned i = state.epoch + 1; i <= epoch; ++i) {
@@ -76,7 +76,7 @@ std::vector<FileModel::Page> FileModel::alternatives(std::uint64_t index, std::s
   return all;
 }
 
-// ---- what happens ------------------------------------------------------------------------------
+// ---- operations
 
 void FileModel::write(std::uint64_t offset, std::string_view data, bool done) {
   for (std::size_t at = 0; at < data.size();) {
@@ -123,7 +123,7 @@ void FileModel::synced() {
 
 void FileModel::settled(std::string former) { former_ = std::move(former); }
 
-// ---- what is there -----------------------------------------------------------------------------
+// ---- checks
 
 Complaint FileModel::adopt(const std::string& content) {
   if (certain_ ? content.size() != size_

@@ -13,7 +13,7 @@
 namespace s3oram::workload {
 namespace {
 
-// Without its own log the test can say nothing.
+// Without its own log the test cannot decide anything.
 [[noreturn]] void broken(const std::filesystem::path& path) {
   std::cerr << "workload: " << path.string() << ": " << std::strerror(errno) << "\n";
   std::exit(2);
@@ -98,7 +98,7 @@ void Model::log(const std::string& line) {
   replay(line);
 }
 
-// ---- what happened: "KIND OUTCOME ..."; replay() is the one place that acts on it -------------
+// ---- the log: "KIND OUTCOME ..."; only replay() acts on it -------------
 
 void Model::change(const NameChange& change, bool done) {
   std::ostringstream line;
@@ -137,7 +137,7 @@ void Model::replay(const std::string& line) {
     case 'u':
     case 'n': {
       NameChange change{.kind = kind, .path = {}, .target = {}, .ino = 0};
-      std::uint64_t version = 0;  // names are made of it, and none may come again
+      std::uint64_t version = 0;  // names are made from it, and none may come again
       words >> change.ino >> version >> change.path >> change.target;
       version_ = std::max(version_, version);
       changes_.push_back(change);
@@ -183,7 +183,7 @@ void Model::replay(const std::string& line) {
       files_[ino].settled(former);
       break;
     }
-    case 'y':  // the last change of names: whether it happened after all
+    case 'y':  // whether the last change of names happened after all
       unsure_ = false;
       if (done)
         change_tree(tree_, changes_.back());
@@ -200,9 +200,9 @@ void Model::replay(const std::string& line) {
   }
 }
 
-// ---- what is there ----------------------------------------------------------------------------
+// ---- checks
 
-// The file's part of the log, for the person who has to find out.
+// The file's part of the log, for the person who investigates.
 std::string Model::history_of(Ino ino) const {
   std::ifstream log(folder_ / "log");
   std::string history;
@@ -261,7 +261,7 @@ Complaint Model::verify(const Tree& seen, const std::map<Ino, std::string>& cont
     found = same(seen, state);
   }
   if (!found) {
-    std::string complaint = "the names are as after none of the " +
+    std::string complaint = "the names do not match the state after any of the " +
                             std::to_string(changes_.size()) + " changes since they were synced;";
     complaint += " compared with those synced:" + difference(seen, base_);
     complaint += "\n compared with the last:" + difference(seen, tree_);

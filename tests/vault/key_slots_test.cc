@@ -1,4 +1,4 @@
-// What opens a vault: passphrases and key files in slots, and the keys towards the servers.
+// What opens a vault: passphrases and key files in slots, and the client's keys for the servers.
 #include <sodium.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -96,7 +96,7 @@ TEST_F(KeySlots, EachOpensTheSameVault) {
   EXPECT_TRUE(vault().wants_passphrase().value());
 }
 
-// A daemon that is told to unlock its vault gets what the key file contains, and no path.
+// A daemon that is told to unlock its vault gets the content of the key file, and no path.
 TEST_F(KeySlots, TheContentOfAKeyFileOpensWithoutItsPath) {
   make(key_file("one"));
   const auto content_of = [](const std::string& text) {
@@ -139,7 +139,7 @@ TEST_F(KeySlots, NobodyIsShutOut) {
   make(passphrase("one"));
   EXPECT_EQ(vault().remove_slot(1, passphrase("one")).error().code, Errc::usage);
   ASSERT_TRUE(add(passphrase("one"), passphrase("two")));
-  // To remove a slot one must show that another one opens.
+  // To remove a slot, one must show that another slot opens.
   EXPECT_EQ(vault().remove_slot(1, passphrase("one")).error().code, Errc::usage);
   EXPECT_EQ(vault().remove_slot(3, passphrase("one")).error().code, Errc::usage);
   EXPECT_EQ(vault().remove_slot(1, passphrase("wrong")).error().code, Errc::wrong_passphrase);
@@ -148,7 +148,7 @@ TEST_F(KeySlots, NobodyIsShutOut) {
   EXPECT_EQ(opening(passphrase("two")), Errc::ok);
 }
 
-// Otherwise what was changed would go on opening the vault.
+// Otherwise a passphrase that was changed would still open the vault.
 TEST_F(KeySlots, NothingOpensTwoSlots) {
   make(passphrase("one"));
   ASSERT_TRUE(add(passphrase("one"), passphrase("two")));
@@ -163,7 +163,7 @@ TEST_F(KeySlots, NothingOpensTwoSlots) {
   EXPECT_EQ(numbers(), (std::set<unsigned>{1, 2}));
 }
 
-// Earlier versions let it.
+// Earlier versions allowed it.
 TEST_F(KeySlots, WhatOpensTwoSlotsAllTheSameMayRemoveOne) {
   make(passphrase("one"));
   const std::string content = read("vault.key");
@@ -235,7 +235,7 @@ TEST_F(KeySlots, AVaultOfBeforeThemIsRaisedAtTheFirstChange) {
     EXPECT_EQ(sealing(passphrase("new")), secret);
     EXPECT_EQ(vault().unlock(passphrase("new"))->curve.public_key, client);
     EXPECT_EQ(opening(old), Errc::wrong_passphrase);
-    // A program that knows no slots says that this vault is newer than it.
+    // A program that knows no slots says that this vault is newer than the program.
     EXPECT_NE(read("vault.json").find("\"format\": 3"), std::string::npos);
     EXPECT_EQ(read("vault.json").find("\"wrap\""), std::string::npos);
     fs::remove_all(vault_);
@@ -259,7 +259,7 @@ TEST_F(KeySlots, AnUnfinishedVaultOfBeforeThemBecomesReadyAsItIs) {
   ASSERT_TRUE(old.mark_ready());
   EXPECT_TRUE(vault().config().ready);
   EXPECT_EQ(opening(passphrase("old")), Errc::ok);
-  // One that was found before somebody changed it.
+  // A vault object from before someone changed the slots.
   ASSERT_TRUE(change(passphrase("old"), passphrase("new")));
   ASSERT_TRUE(old.mark_ready());
   EXPECT_EQ(opening(passphrase("new")), Errc::ok);
@@ -319,7 +319,7 @@ TEST_P(CutSlots, TheVaultOpensByTheOldOrTheNew) {
   EXPECT_GT(with_new, 2u);
 }
 
-// Against power cuts the order stands: content, name, and the name made durable.
+// The order protects against power cuts: content, name, and the name made durable.
 TEST_P(CutSlots, EachFileIsDurableBeforeItsNameAndTheNameBeforeItIsToldOf) {
   const Credential old = passphrase("old");
   if (GetParam())
@@ -340,7 +340,7 @@ TEST_P(CutSlots, EachFileIsDurableBeforeItsNameAndTheNameBeforeItIsToldOf) {
   EXPECT_EQ(order, GetParam() ? "srssrs" : "srs");
 }
 
-// ---- keys towards the servers ------------------------------------------------------------------
+// ---- keys for the servers ----------------------------------------------------------------------
 
 TEST_F(KeySlots, AClientKeyWaitsUntilItIsUsed) {
   make(passphrase("p"));
@@ -353,7 +353,7 @@ TEST_F(KeySlots, AClientKeyWaitsUntilItIsUsed) {
   EXPECT_EQ(vault().next_client_key(passphrase("p"), random_).value(), next) << "it is kept";
   EXPECT_EQ(in_use(), first);
   EXPECT_EQ(vault().unlock(passphrase("p"), ClientKey::next)->curve.public_key, next);
-  ASSERT_TRUE(change(passphrase("p"), passphrase("p")));  // slots and client keys let each other be
+  ASSERT_TRUE(change(passphrase("p"), passphrase("p")));  // independent of client keys
   const Seed secret = sealing(passphrase("p"));
   const auto used = vault().use_next_client_key(passphrase("p"));
   ASSERT_TRUE(used) << used.error().message;

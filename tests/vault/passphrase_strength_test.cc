@@ -1,4 +1,4 @@
-// Which passphrases are hinted at.
+// Which passphrases cause a warning.
 #include "oramcore/vault/passphrase_strength.h"
 
 #include <gtest/gtest.h>

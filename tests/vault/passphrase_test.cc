@@ -72,7 +72,7 @@ TEST_F(Passphrase, ComesFromSystemdIfNothingElseIsGiven) {
   refused({}, Errc::usage, kPassphraseCredential);
 }
 
-// A process that asks on a terminal of its own, whose other end is ours.
+// A process that asks for a passphrase on its own terminal; the test holds the other end.
 class Asking {
  public:
   Asking() {
@@ -98,7 +98,7 @@ class Asking {
     EXPECT_EQ(::tcgetattr(terminal_, &state), 0);
     return (state.c_lflag & ECHO) != 0;
   }
-  /// How it ended, as waitpid() says.
+  /// Returns how it ended, as waitpid() says.
   int end() const {
     int status = 0;
     EXPECT_EQ(::waitpid(child_, &status, 0), child_);

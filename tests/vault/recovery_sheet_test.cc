@@ -1,4 +1,4 @@
-// A text goes to paper and back, and slips in typing it are found.
+// A text goes to paper and back, and typing errors are found.
 #include "oramcore/vault/recovery_sheet.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(RecoverySheet, IsReadAsPeopleType) {
   for (std::string line : lines) {
     for (char& c : line)
       if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    typed += "  " + line + "\r\n" + line + "\n";  // one twice does no harm
+    typed += "  " + line + "\r\n" + line + "\n";  // typing a line twice does no harm
   }
   EXPECT_TRUE(is_sheet(typed));
   EXPECT_EQ(read_sheet(typed + "<p>the end</p>\n", "typed").value(), text);
@@ -77,7 +77,7 @@ TEST(RecoverySheet, FindsLinesThatAreMissingOrOfAnother) {
   auto mixed = lines;
   mixed[1] = other[1];
   EXPECT_NE(why_not(joined(mixed)).find("more than one sheet"), std::string::npos);
-  EXPECT_NE(why_not(joined(lines) + other[1]).find("line 2 is of another sheet"),
+  EXPECT_NE(why_not(joined(lines) + other[1]).find("line 2 belongs to another sheet"),
             std::string::npos);
   EXPECT_NE(why_not(joined(lines) + sheet_lines(sample(10))[0]).find("another sheet"),
             std::string::npos);

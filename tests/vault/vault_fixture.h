@@ -1,4 +1,4 @@
-// A folder for vaults, what to make them of, and passphrases that cost nothing.
+// A directory for vaults, configurations to make them from, and passphrases that cost nothing.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What a vault says of a volume that it is moving to, and of the one that it comes from.
+// What a vault says about the volume to which it is moving, and about the one that it leaves.
 #include <optional>
 
 #include "oramcore/base/durable_file.h"
@@ -39,7 +39,7 @@ TEST_F(VaultMigration, TheNextVolumeIsFoundAgain) {
   const auto again = vault_->make_next(next_config_);
   ASSERT_GOOD(again);
   EXPECT_EQ(again->config().volume, next->config().volume);
-  // Numbers that depend on the free room do not make it another one.
+  // Numbers that depend on the free room do not make it another volume.
   next_config_.params.first_height += 1;
   EXPECT_EQ(vault_->make_next(next_config_)->config().volume, next->config().volume);
   ASSERT_GOOD(next->mark_ready());
@@ -120,7 +120,7 @@ TEST_F(VaultMigration, AServerOfTheSourceHasANewAddress) {
   EXPECT_EQ(found->config().source->volume.servers[0], moved);
   EXPECT_EQ(found->config().source->volume.servers[1], away.servers[1]);
   EXPECT_EQ(found->config().source->rate, 500u);
-  // A server holds one volume.
+  // A server holds only one volume.
   EXPECT_EQ(vault_->set_server(2, moved).error().code, Errc::usage);
   EXPECT_EQ(vault_->set_source_server(1, next_config_.servers[0]).error().code, Errc::usage);
 }

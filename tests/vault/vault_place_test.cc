@@ -1,4 +1,4 @@
-// Root takes a vault from another user's folder, and becomes that user for it.
+// Root uses a vault in another user's directory, and becomes that user for it.
 #include "oramcore/vault/vault_place.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uid_t kUser = 65534;  // which every system knows
+constexpr uid_t kUser = 65534;  // exists on every system
 
 class VaultPlaceTest : public testing::Test {
  protected:
@@ -43,7 +43,7 @@ class VaultPlaceTest : public testing::Test {
   static void give(const fs::path& path, uid_t user) {
     EXPECT_EQ(::lchown(path.c_str(), user, user), 0);
   }
-  /// With all that is in it.
+  /// Gives the vault and everything in it to the user.
   void give_all(uid_t user) {
     give(vault_, user);
     for (const auto& entry : fs::recursive_directory_iterator(vault_)) give(entry.path(), user);

@@ -136,7 +136,7 @@ TEST_F(VaultTest, RootReadsNothingOfAVaultThatIsAnotherUsers) {
   EXPECT_EQ(Vault::find(path("v")).error().code, Errc::unsupported) << "anyone may add files";
 }
 
-// A vault in one file of which somebody waits, perhaps for ever.
+// A pipe in place of a file of the vault, on which a reader might wait forever.
 TEST_F(VaultTest, APipeInAFilesPlaceIsNotWaitedFor) {
   ASSERT_TRUE(create(path("v"), local_config(), Credential{}));
   for (const char* file : {"vault.key", "vault.json"}) {
@@ -149,7 +149,7 @@ TEST_F(VaultTest, APipeInAFilesPlaceIsNotWaitedFor) {
   }
 }
 
-// As a key file for root's eyes only has to be, before root becomes the vault's owner.
+// A key file that only root may read has to be read before root becomes the vault's owner.
 TEST_F(VaultTest, AKeyFileIsReadOnce) {
   write(path("keyfile"), "anything at all");
   const Credential key{Credential::Kind::key_file, {}, path("keyfile")};
@@ -304,7 +304,7 @@ TEST_F(VaultTest, WhatAKilledCreateLeftIsNoHindrance) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) ::_exit(create(vault, local_config(), {}) ? 0 : 1);
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500));  // any will do
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500));  // any value will do
     ::kill(child, SIGKILL);
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -371,7 +371,7 @@ TEST_F(VaultTest, OneProcessAtATime) {
   ASSERT_TRUE(vault);
   EXPECT_FALSE(*Vault::is_in_use(path("v")));
   ASSERT_TRUE(vault->lock());
-  ASSERT_TRUE(vault->lock());  // it is ours
+  ASSERT_TRUE(vault->lock());  // this process has locked it
   EXPECT_TRUE(*Vault::is_in_use(path("v")));
   {
     auto other = Vault::find(path("v"));
@@ -443,7 +443,7 @@ TEST_F(VaultJson, NamesTheSchemeUnlessItIsTheFirstOne) {
             std::string::npos);
 }
 
-// Older programs can still read what asks for no more than they know.
+// Older programs can still read a file that needs nothing newer.
 TEST_F(VaultJson, SecurityIsOfANewerFormat) {
   VaultFile file = *parse_vault(remote_, "v");
   EXPECT_EQ(file.config.params.security, Security::honest_but_curious);
@@ -467,7 +467,7 @@ TEST_F(VaultJson, ANewerFormatIsNotGuessedAt) {
   const Error error = error_of(replaced(local_, "\"format\": 4", "\"format\": 6"));
   EXPECT_EQ(error.code, Errc::unsupported);
   EXPECT_TRUE(error.message.starts_with(
-      "/x/vault.json: its format 6 is newer than this program, which knows format 5: use "))
+      "/x/vault.json: its format 6 is newer than this program, which knows format 5; use "))
       << error.message;
 }
 
@@ -603,7 +603,7 @@ TEST_F(VaultTest, ALostDescriptionIsToldOfAsSuch) {
   const auto found = Vault::find(path("v"));
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code, Errc::damaged_vault);
-  EXPECT_NE(found.error().message.find("vault.json: is gone; `s3oramfs restore --from"),
+  EXPECT_NE(found.error().message.find("vault.json is gone; `s3oramfs restore --from"),
             std::string::npos)
       << found.error().message;
 }

@@ -1,5 +1,5 @@
-// What a share server looks like to the process that starts it. A file `how` in its store says how
-// to behave; it tells what it was given in files of its store.
+// Looks like a share server to the process that starts it. A file `how` in its store says how it
+// behaves, and it writes what it was given to files in its store.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -21,7 +21,7 @@ std::string option(int argc, char** argv, const std::string& name) {
 }
 
 void tell(const std::string& store, int argc, char** argv) {
-  // Before any file of our own is open.
+  // This comes before the program opens any file of its own.
   std::string open_fds;
   for (int fd = 0; fd < 1024; ++fd)
     if (::fcntl(fd, F_GETFD) != -1) open_fds += std::to_string(fd) + " ";
@@ -38,7 +38,7 @@ void tell(const std::string& store, int argc, char** argv) {
 int main(int argc, char** argv) {
   const std::string store = option(argc, argv, "--store");
   std::string how;
-  std::ifstream(store + "/how") >> how;  // closed again: tell() lists what is open
+  std::ifstream(store + "/how") >> how;  // closed again: tell() lists open files
   sigset_t end;
   ::sigemptyset(&end);
   ::sigaddset(&end, SIGTERM);

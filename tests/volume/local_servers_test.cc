@@ -96,7 +96,7 @@ TEST_F(Local, ReportsTheLastWordsOfAServerThatDoesNotStart) {
                                  "server-2.log", "repair --server 2 "})
     EXPECT_NE(servers.error().message.find(part), std::string::npos) << servers.error().message;
   EXPECT_NE(read(vault_ / "run" / "server-2.log").find("an old line"), std::string::npos);
-  // Nobody is left behind.
+  // No process is left behind.
   for (unsigned number : {1U, 3U})
     if (fs::exists(store(number) / "pid")) {
       EXPECT_FALSE(exists(pid(number)));
@@ -125,7 +125,8 @@ TEST_F(Local, KillsAServerThatDoesNotStop) {
   ASSERT_TRUE(servers) << servers.error().message;
   const auto stopped = servers->stop();
   ASSERT_FALSE(stopped);
-  EXPECT_NE(stopped.error().message.find("server 1 did not end well (signal 9)"), std::string::npos)
+  EXPECT_NE(stopped.error().message.find("server 1 did not stop cleanly (signal 9)"),
+            std::string::npos)
       << stopped.error().message;
   EXPECT_FALSE(exists(pid(1)));
   EXPECT_EQ(read(store(3) / "stopped"), "well");
@@ -173,7 +174,8 @@ TEST_F(Local, ReportsAServerThatWasNotRunningAtTheEnd) {
   ASSERT_TRUE(comes_true([&] { return !servers->running(1); }));
   const auto stopped = servers->stop();
   ASSERT_FALSE(stopped);
-  EXPECT_NE(stopped.error().message.find("server 1 did not end well (signal 9)"), std::string::npos)
+  EXPECT_NE(stopped.error().message.find("server 1 did not stop cleanly (signal 9)"),
+            std::string::npos)
       << stopped.error().message;
 }
 

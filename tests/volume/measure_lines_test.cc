@@ -1,5 +1,5 @@
-// Measuring the lines to servers in memory, old ones and liars among them. How fast they are does
-// not matter here: line_probe_test.cc looks at that.
+// Measures the lines to servers in memory, among them old servers and liars. The speeds do not
+// matter here; line_probe_test.cc tests those.
 #include "oramcore/volume/measure_lines.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The files of a vault that moves: which tables and files are whose, wherever a crash cuts it
-// short.
+// The files of a vault that moves: to which volume each table and file belongs, wherever a crash
+// falls.
 #include <gtest/gtest.h>
 
 #include "oramcore/base/durable_file.h"
@@ -48,7 +48,7 @@ class MigrationFiles : public testing::TestWithParam<Move> {
     return {vault.config().volume, vault.config().params, keys_.of(vault.config()).sealing,
             vault.directory()};
   }
-  /// As Volume::create() does, and a file in each store that says whose it is.
+  /// Makes the volume as Volume::create() does, with a file in each store that says whose it is.
   Status make(Vault& vault, const VaultKeys& keys) {
     const VaultConfig& config = vault.config();
     S3O_TRY(volume_kind(config.params).create(volume_of(vault), *disk_));
@@ -88,7 +88,7 @@ class MigrationFiles : public testing::TestWithParam<Move> {
     if (!fs::exists(cache)) return;
     EXPECT_TRUE(std::ranges::equal(*read_small_file(cache, 100), vault.config().volume));
   }
-  /// The vault is the new volume's, and source/ the former one's.
+  /// The vault belongs to the new volume, and source/ to the previous one.
   void expect_moved() {
     const auto found = Vault::find(root_ / "v");
     ASSERT_GOOD(found);
@@ -114,7 +114,7 @@ class MigrationFiles : public testing::TestWithParam<Move> {
   std::unique_ptr<SealedDisk> disk_;
 };
 
-// If a scheme gets another table, it must be named, or it stays behind.
+// If a scheme gets another table, it must be listed, or the table stays behind.
 TEST_P(MigrationFiles, AVolumeHasTheTablesThatItNames) {
   auto names = tables_in(*vault_);
   names.erase("files");
@@ -130,7 +130,7 @@ TEST_P(MigrationFiles, TheNewVolumeTakesThePlaceOfTheFormerOne) {
   ASSERT_GOOD(settle_migration(*vault_, keys_));
   EXPECT_EQ(Vault::find(root_ / "v")->config().source, nullptr);
   EXPECT_FALSE(fs::exists(vault_->source_directory() / "vault.db"));
-  // Its stores are the user's to delete, before anything else comes there.
+  // The user must delete its stores before anything else comes there.
   EXPECT_TRUE(fs::exists(vault_->source_directory() / "servers" / "1" / "whose"));
   ASSERT_GOOD(settle_migration(*vault_, keys_));
   auto next = vault_->make_next(local_config(GetParam().from, 3));
@@ -146,14 +146,14 @@ TEST_P(MigrationFiles, TheNewVolumeTakesThePlaceOfTheFormerOne) {
 TEST_P(MigrationFiles, ACrashBeforeTheDecisionChangesNothing) {
   fs::create_directories(vault_->source_directory() / "run");
   ASSERT_GOOD(write_durably(vault_->source_directory() / "vault.db", as_bytes("half a file")));
-  // What cannot be read is left to the next beginning.
+  // A file that cannot be read is left to the next beginning.
   ASSERT_GOOD(settle_migration(*vault_, keys_));
   ASSERT_NO_FATAL_FAILURE(expect_owned(*vault_));
   ASSERT_GOOD(begin_migration(*vault_, keys_, 0));
   ASSERT_NO_FATAL_FAILURE(expect_moved());
 }
 
-// What begin_migration() does last is taken back, step by step, and done again.
+// The last steps of begin_migration() are undone, one by one, and done again.
 TEST_P(MigrationFiles, ACrashAfterTheDecisionIsSettled) {
   const fs::path here = vault_->directory(), kept = root_ / "kept";
   fs::copy(here, kept, fs::copy_options::recursive);
@@ -168,14 +168,14 @@ TEST_P(MigrationFiles, ACrashAfterTheDecisionIsSettled) {
   fs::remove(here / "next" / "top.cache");
   ASSERT_GOOD(settle_migration(*vault_, keys_));
   ASSERT_NO_FATAL_FAILURE(expect_moved());
-  // Stores are not renamed either, nor is top.cache.
+  // Stores have not been renamed either, nor has top.cache.
   put("next");
   fs::remove_all(here / "source" / "servers");
   put("servers");
   if (fs::exists(kept / "top.cache")) put("top.cache");
   ASSERT_GOOD(settle_migration(*vault_, keys_));
   ASSERT_NO_FATAL_FAILURE(expect_moved());
-  // Nor are the tables exchanged.
+  // The tables have not been exchanged either.
   put("next");
   fs::remove_all(here / "source" / "servers");
   put("servers");
@@ -188,7 +188,7 @@ TEST_P(MigrationFiles, ACrashAfterTheDecisionIsSettled) {
   expect_moved();
 }
 
-// Two opinions of what vault.json says: the file counts.
+// Two processes read vault.json at different times; the file on disk counts.
 TEST_P(MigrationFiles, WhatVaultJsonSaysOnDiskCounts) {
   auto other = Vault::find(root_ / "v");
   ASSERT_GOOD(other);
@@ -199,8 +199,8 @@ TEST_P(MigrationFiles, WhatVaultJsonSaysOnDiskCounts) {
   expect_moved();
 }
 
-// vault.json was replaced, but the copy of the source's tables is gone: they are copied before they
-// are dropped.
+// vault.json was replaced, but the copy of the source's tables is gone. The tables are copied
+// before they are dropped.
 TEST_P(MigrationFiles, NoTableIsDroppedThatIsNowhereElse) {
   const auto next = vault_->next();
   ASSERT_GOOD(next);
@@ -212,7 +212,7 @@ TEST_P(MigrationFiles, NoTableIsDroppedThatIsNowhereElse) {
   EXPECT_EQ(tables_in(vault_->source()), tables_of(GetParam().from));
 }
 
-// As after restore --from with a recovery file from before.
+// This is the state after restore --from with an older recovery file.
 TEST_P(MigrationFiles, AnOlderVaultJsonRemovesNothing) {
   const auto old = read_small_file(vault_->directory() / "vault.json", 100'000);
   ASSERT_GOOD(old);
@@ -243,7 +243,7 @@ TEST_P(MigrationFiles, AForeignDatabaseIsRefusedAndNothingRemoved) {
   EXPECT_TRUE(fs::exists(vault_->store(1) / "whose"));
 }
 
-// Two calls of migrate at once: the second comes too late.
+// Two runs of migrate at the same time: the second is too late.
 TEST_P(MigrationFiles, AnotherVolumeInNextIsLeftAlone) {
   const VaultConfig late = local_config(GetParam().to, 9);
   auto other = Vault::create(root_ / "other", local_config(GetParam().from, 8), {}, random_);
@@ -269,7 +269,7 @@ TEST_P(MigrationFiles, WhatAUserCallsSourceStays) {
   EXPECT_TRUE(fs::exists(source));
   EXPECT_FALSE(begin_migration(*vault_, keys_, 0));
   fs::remove(source);
-  // A copy of the vault made by hand.
+  // A copy of the vault that was made by hand.
   fs::create_directory(source);
   auto database = open(*vault_);
   ASSERT_GOOD(database);
@@ -296,7 +296,7 @@ TEST_P(MigrationFiles, ANewRingHasATopCacheOfItsOwn) {
   EXPECT_EQ(fs::exists(vault_->source_directory() / "top.cache"), GetParam().from.is_ring());
 }
 
-/// What is kept of a source that was given up.
+/// Returns the directories that are kept of sources that were given up.
 std::vector<fs::path> set_aside(const Vault& vault) {
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(vault.directory()))
@@ -308,7 +308,7 @@ std::vector<fs::path> set_aside(const Vault& vault) {
 TEST_P(MigrationFiles, ASourceThatIsGivenUpIsSetAside) {
   ASSERT_GOOD(begin_migration(*vault_, keys_, 0));
   const auto present = read_small_file(vault_->directory() / "vault.json", 100'000);
-  fs::create_directory(vault_->directory() / "source.before-restore");  // of an earlier one
+  fs::create_directory(vault_->directory() / "source.before-restore");  // from an earlier restore
   const auto aside = leave_source(*vault_);
   ASSERT_GOOD(aside);
   EXPECT_EQ(aside->filename(), "source.before-restore-2");
@@ -320,7 +320,7 @@ TEST_P(MigrationFiles, ASourceThatIsGivenUpIsSetAside) {
   ASSERT_GOOD(settle_migration(*vault_, keys_));
   EXPECT_TRUE(fs::exists(*aside / "vault.db"));
   ASSERT_NO_FATAL_FAILURE(expect_owned(*vault_));
-  // A mistake can be undone by hand.
+  // The user can undo a mistake by hand.
   ASSERT_GOOD(write_durably(vault_->directory() / "vault.json", *present));
   fs::rename(*aside, vault_->source_directory());
   fs::remove(vault_->source_directory() / "vault.json");

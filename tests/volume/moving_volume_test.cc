@@ -1,5 +1,5 @@
-// A volume that is open moves to another one, with real servers: what is proved before the present
-// one is given up, how it ends, and what is repaired or rebuilt on the way.
+// An open volume moves to another one, with real servers: what is proved before the current volume
+// is given up, how the migration ends, and what is repaired or rebuilt meanwhile.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -90,7 +90,7 @@ class MovingVolume : public testing::Test {
     while (volume_->status().migration->left > 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  /// Of the source, or of the volume itself.
+  /// Loses the database of the source, or that of the volume itself.
   void lose_database(const fs::path& directory) {
     for (const char* tail : {"", "-wal", "-shm", "-ballast"})
       fs::remove(directory / (std::string("vault.db") + tail));
@@ -105,7 +105,7 @@ class MovingVolume : public testing::Test {
   std::map<BlockId, std::uint8_t> newest_;
 };
 
-// The end is what vault.json says; until that says so, it can be tried again.
+// vault.json decides the end. Until it says so, the end can be tried again.
 TEST_F(MovingVolume, EndsWhenVaultJsonSaysSo) {
   ASSERT_NO_FATAL_FAILURE(make(kRing, kMatrix));
   EXPECT_EQ(volume_->status().migration, nullptr);
@@ -161,7 +161,7 @@ TEST_F(MovingVolume, StaysWhereItIsIfTheNewOneCannotBeOpened) {
   ASSERT_NO_FATAL_FAILURE(close());
 }
 
-// Blocks that are still there need all that a repair gives them.
+// Blocks that are still at the source need everything that a repair restores.
 TEST_F(MovingVolume, AServerOfTheSourceIsRepaired) {
   ASSERT_NO_FATAL_FAILURE(make(kMatrix, kRing));
   ASSERT_GOOD(volume_->begin_migration(0));
@@ -197,8 +197,8 @@ TEST_F(MovingVolume, BothPartsOfALostVaultDbAreRebuilt) {
   ASSERT_NO_FATAL_FAILURE(close());
 }
 
-// The source has an older content of a block that is lost at the new servers: that must not come
-// back unseen.
+// The source has older content of a block that is lost at the new servers. It must not come back
+// unnoticed.
 TEST_F(MovingVolume, ARebuildDoesNotTakeOlderContentsUnseen) {
   ASSERT_NO_FATAL_FAILURE(make(kMatrix, kRing));
   ASSERT_GOOD(volume_->begin_migration(0));
@@ -210,7 +210,8 @@ TEST_F(MovingVolume, ARebuildDoesNotTakeOlderContentsUnseen) {
     if (file.path().extension() != "") continue;
     const int descriptor = ::open(file.path().c_str(), O_RDWR | O_CLOEXEC);
     ASSERT_GE(descriptor, 0);
-    // More of a bucket than its row of parity mends, but not of most: that is another file.
+    // Damages more rows of a bucket than its parity row can restore, but not most of them;
+    // otherwise the file would count as another one.
     const Bytes noise(3 * kBlock, 0x5a);
     for (std::uint64_t at = 4 * kBlock; at + noise.size() < file.file_size(); at += 12 * kBlock)
       ASSERT_EQ(::pwrite(descriptor, noise.data(), noise.size(), static_cast<off_t>(at)),

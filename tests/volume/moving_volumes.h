@@ -1,4 +1,4 @@
-// Volumes between which vaults move in tests.
+// Volumes between which the tests move vaults.
 #pragma once
 
 #include "oramcore/vault/vault.h"
@@ -17,7 +17,7 @@ inline const VolumeParams kRing{.scheme = {0, 1},
                                 .first_height = 1,
                                 .top_levels = 1};
 
-/// The configuration of a local volume; its id is of bytes that are `number`.
+/// Returns the configuration of a local volume. Each byte of its id is `number`.
 inline VaultConfig local_config(const VolumeParams& params, std::uint8_t number) {
   VaultConfig config;
   config.volume.fill(number);

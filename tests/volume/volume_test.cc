@@ -1,5 +1,5 @@
 // A vault whose vault.db is lost, with real servers: golden volumes, whose blocks older versions
-// wrote without labels' leaves.
+// wrote without leaves in their labels.
 #include "oramcore/volume/volume.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class VolumeRebuild : public ::testing::Test {
   }
   ~VolumeRebuild() override { fs::current_path("/"); }
 
-  /// Every block's content.
+  /// Reads every block's content.
   void read_all(std::map<BlockId, Bytes>& contents) {
     auto volume = Volume::open(*vault_, keys_, options_);
     ASSERT_GOOD(volume);
@@ -68,7 +68,7 @@ TEST_F(VolumeRebuild, FindsWhatTheServersOfAGoldenVolumeHold) {
   auto rebuilt = Volume::rebuild(*vault_, keys_, options_, vault_->database());
   ASSERT_FALSE(rebuilt);
   EXPECT_EQ(rebuilt.error().code, Errc::exists);
-  // Before and after its blocks were accessed by this version, for the first time.
+  // Both before and after this version accessed the blocks for the first time.
   std::map<BlockId, Bytes> before;
   fs::copy(directory_ / "vault/servers", directory_ / "servers", fs::copy_options::recursive);
   ASSERT_NO_FATAL_FAILURE(read_all(before));
@@ -87,7 +87,7 @@ TEST_F(VolumeRebuild, FindsWhatTheServersOfAGoldenVolumeHold) {
     std::map<BlockId, Bytes> after;
     ASSERT_NO_FATAL_FAILURE(read_all(after));
     EXPECT_EQ(after.size(), rebuilt->blocks);
-    // Discarded ones may have come back.
+    // Discarded blocks may have come back.
     for (const auto& [block, content] : before)
       EXPECT_TRUE(after.contains(block) && after[block] == content) << "block " << block;
   }
@@ -103,7 +103,7 @@ TEST_F(VolumeRebuild, LeavesAVaultDatabaseThatIsThereAsGoodAsItWas) {
   std::map<BlockId, Bytes> contents;
   ASSERT_NO_FATAL_FAILURE(read_all(contents));
   EXPECT_GE(contents.size(), 3u);
-  // An older copy's word does not count, and it stays refused.
+  // An older copy does not count, and is still refused.
   lose_database();
   fs::rename(directory_ / "copy.db", vault_->database());
   const auto rebuilt = Volume::rebuild(*vault_, keys_, options_, directory_ / "third");

@@ -9,10 +9,11 @@ Two snapshots around a phase give, for each access of it:
   server, client, disk, other
                   nothing was on its way: that time, in the shares in which sampling.py saw the
                   processes compute or wait for a disk; all of it is `other` if it saw nothing
-  So work that goes on while something is on its way costs no time here, as it costs none there.
+  So work that goes on while something is on its way counts as no time, because it adds nothing to
+  the delay.
 
-`parts`, what each of these would take with nothing else going on at the same time, for judging the
-above; they may overlap, and so add up to more than the delay:
+`parts`, what each of these would take with nothing else going on, to judge the figures above; they
+may overlap, and so add up to more than the delay:
   client, server  CPU time of the client process, and of the busiest server
   disk            bytes read and written by the busiest server's system calls (/proc/PID/io), from
                   the page cache too, at the rates of this disk for large cold reads and writes
@@ -33,7 +34,7 @@ DISK_SAMPLE = 256 << 20
 
 
 def cpu_seconds(pid):
-    """Of all its threads, those that have ended too."""
+    """Returns the CPU seconds of all threads of a process, including those that have ended."""
     clock = ~pid << 3 | 2  # as clock_getcpuclockid(3) makes it
     return time.clock_gettime(clock)
 
@@ -66,8 +67,8 @@ def difference(after, before):
 
 
 def disk_rates(directory, slot_bytes=4096):
-    """Bytes a second of writing (with one fdatasync at the end) and of reading what is not in the
-    page cache, and the seconds of one fdatasync after writing a slot: measured here and now."""
+    """Measures the disk now: bytes a second of writing (with one fdatasync at the end) and of
+    reading what is not in the page cache, and the seconds of one fdatasync after writing a slot."""
     path = pathlib.Path(directory) / "disk-rate"
     chunk = os.urandom(1 << 20)
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -99,8 +100,8 @@ def _over(bits_rate, bytes_sent):
 
 
 def account(before, after, samples, accesses, rates, disk):
-    """The costs of one access; samples are a Sampler's counts, rates a network.Rates, disk from
-    disk_rates()."""
+    """Returns the costs of one access. `samples` are a Sampler's counts, `rates` is a
+    network.Rates, and `disk` comes from disk_rates()."""
     used = difference(after, before)
     links, busy = used["relay"]["links"], used["relay"]["seconds"]
     up = sum(links[f"user-{s}"]["there"] for s in network.SERVERS)

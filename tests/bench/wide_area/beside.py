@@ -1,8 +1,8 @@
-"""Parts m and n of `targets`: mirrors beside three servers of s3oram, in one run.
+"""Parts m and n of `targets`: compares mirrors with three servers of s3oram in one run.
 
 Trees are as high as for 40 GB, with (Z, A) = (16, 20), so evictions carry the whole paths of such
-a database. Over loopback each process competes for this machine's cores; over the home line the
-line bounds the accesses. Bytes between servers are those on the wire, counted by the relay.
+a database. Over loopback, processes compete for this machine's cores; over the home line, the line
+limits the accesses. The relay counts the bytes between servers on the wire.
 """
 
 import itertools
@@ -28,15 +28,15 @@ def _volume(setting, what, block_size, rates=None):
 
 
 def _between(stats, servers):
-    """Bytes that the servers have sent each other, as the relay counted them."""
+    """Returns the bytes that the servers have sent each other, counted by the relay."""
     links = stats["links"]
     pairs = itertools.permutations(range(1, servers + 1), 2)
     return sum(links[f"{a}-{b}"]["there"] + links[f"{a}-{b}"]["back"] for a, b in pairs)
 
 
 def _loopback(setting, what, block_size):
-    """Milliseconds per access: writes and reads one at a time and 32 at once; and of a read alone
-    the median."""
+    """Measures milliseconds per access: writes and reads, one at a time and 32 at once, and the
+    median of a read alone."""
     evictions = 2 if setting.quick else 15
     with _volume(setting, what, block_size) as (running, bench):
         every = bench.volume["evict_every"]
@@ -51,14 +51,14 @@ def _loopback(setting, what, block_size):
 
 
 def _home(setting, what, rates, one_away=False):
-    """Seconds per access over the user's line, eight at once and one at a time."""
+    """Measures seconds per access over the user's line, eight at once and one at a time."""
     evictions, filled = (1, 2) if setting.quick else (4, 12)
     with _volume(setting, what, "128K", rates) as (running, bench):
         every = bench.volume["evict_every"]
         phase(setting, running, bench, "fill", filled * every, 64)
         if one_away:
             running.servers.pop(what[1]).kill()
-            phase(setting, running, bench, "writes", every, 8)  # until it is left out
+            phase(setting, running, bench, "writes", every, 8)  # until the server is left out
         running.shape()
         before = running.relay.command("stats")
         results = {
@@ -107,7 +107,7 @@ TWO, THREE, SIX = ("mirror", 2, 1), ("mirror", 3, 1), ("mirror", 6, 5)
 
 
 def loopback(setting):
-    """m: a mirror of two and s3oram, over TCP and CURVE on this machine alone."""
+    """Part m: a mirror of two and s3oram, over TCP and CURVE, on this machine alone."""
     rows, details = [], {}
     for block_size in ("128K", "64K", "4K"):
         found = {}
@@ -120,8 +120,8 @@ def loopback(setting):
 
 
 def home(setting):
-    """n: mirrors of two, three (one of them away) and six servers, and s3oram, over the user's
-    line."""
+    """Part n: mirrors of two, three (also with one away) and six servers, and s3oram, over the
+    user's line."""
     rows, found = [], {}
     rates = network.Rates()
     for label, what, one_away in (

@@ -1,6 +1,7 @@
-"""Three s3oramfs-serverd, or one, behind the relay or not, and a vault on them, as the README says.
+"""Runs three s3oramfs-serverd, or one, with or without the relay, and makes a vault on them.
+Follows the README.
 
-Each process is in a group of its own, so that Ctrl-C ends them by way of `run`, in order.
+Each process is in a group of its own, so that on Ctrl-C `run` ends them in order.
 """
 
 import os
@@ -22,9 +23,9 @@ def _say(*command):
 
 
 class Cluster:
-    """Use as a context manager: at its end no process is left. The links are open (neither delayed
-    nor limited) until shape(), or, if init `measures` them, from the beginning. Without rates there
-    is no relay: processes connect directly. `said` is what init has said."""
+    """Use as a context manager: at its end no process is left. The links are neither delayed nor
+    limited until shape(), or are shaped from the start if init `measures` them. Without rates there
+    is no relay, and processes connect directly. `said` is the output of init."""
 
     def __init__(
         self, programs, directory, rates, init_options, numbers=network.SERVERS, measures=False
@@ -59,7 +60,7 @@ class Cluster:
         keys = {s: _say(serverd, "keygen", "--store", self.store(s)).strip() for s in all_servers}
         listen = dict(zip(all_servers, network.free_ports(len(all_servers))))
         targets = {f"user-{s}": listen[s] for s in all_servers}
-        # Each server connects to each other one.
+        # Each server connects to every other one.
         targets |= {f"{a}-{b}": listen[b] for a in all_servers for b in all_servers if a != b}
         port = targets
         if rates:
@@ -74,7 +75,7 @@ class Cluster:
                 _say(serverd, "peers", "--store", self.store(server), *peers)
             self._start_server(serverd, server, listen[server])
         where = [f"--server=127.0.0.1:{port[f'user-{s}']},{keys[s]}" for s in keys]
-        if not self.measures:  # so that what is measured does not choose other numbers now and then
+        if not self.measures:  # measured lines could choose other numbers now and then
             where += ["--line=10000/10000", "--between=10000"]
         self.said = self._make_vault(serverd, [*where, *init_options])
 
@@ -95,7 +96,7 @@ class Cluster:
                 raise RuntimeError((self.directory / f"server-{server}.log").read_text())
 
     def _make_vault(self, serverd, options):
-        """init waits until the servers admit the key that it shows. Gives what it says."""
+        """init waits until the servers admit the key that it shows. Returns its output."""
         command = [self.programs / "s3oramfs", "init", "--no-passphrase", "--wait", str(PATIENCE)]
         log = self.directory / "init.log"
         with open(log, "wb") as out:

@@ -1,4 +1,4 @@
-"""What the parts of `targets` have in common: a setting, rows of the table, costs of a phase."""
+"""The common code of the parts of `targets`: a setting, rows of the table, costs of a phase."""
 
 import contextlib
 import dataclasses
@@ -23,7 +23,7 @@ class Setting:
 
 @dataclasses.dataclass
 class Row:
-    """A line of the table. `target`: the value is to be at most this, or at least."""
+    """A line of the table. `target`: the value should be at most this, or at least."""
 
     part: str
     what: str
@@ -51,7 +51,7 @@ def temporary_directory(setting):
 
 @contextlib.contextmanager
 def volume(setting, init_options, rates=None, numbers=network.SERVERS):
-    """A new volume on these servers, and volume_bench on it; without rates, without the relay."""
+    """A new volume on these servers, with volume_bench on it. Without rates there is no relay."""
     with temporary_directory(setting) as place:
         with cluster.Cluster(setting.programs, place, rates, init_options, numbers) as running:
             with VolumeBench(setting.programs / "volume_bench", running.vault) as bench:
@@ -59,7 +59,7 @@ def volume(setting, init_options, rates=None, numbers=network.SERVERS):
 
 
 def whole_evictions(accesses, bench):
-    """The next multiple of the accesses between two evictions."""
+    """Rounds up to a multiple of the accesses between two evictions."""
     every = bench.volume["evict_every"]
     return -(-int(accesses) // every) * every
 
@@ -72,9 +72,10 @@ def machine_seconds():
 
 
 def phase(setting, running, bench, kind, count, pace=1):
-    """volume_bench's answer, and what an access of the phase costs each party; `cores` are those
-    busy in the mean with the client and the servers, and with all else here (`elsewhere`).
-    What is written is counted by the system calls: /proc/PID/io's write_bytes are whole folios."""
+    """Returns volume_bench's answer, and what an access of the phase costs each party. `cores` says
+    how many were busy on average with the client and the servers, and with everything else on this
+    machine (`elsewhere`). Written bytes are counted by system calls, because write_bytes in
+    /proc/PID/io counts whole folios."""
     machine, start = machine_seconds(), time.monotonic()
     before = accounting.snapshot(running, bench.process.pid)
     result = bench.phase(kind, count, pace, setting.limit)

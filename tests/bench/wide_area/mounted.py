@@ -1,5 +1,5 @@
-"""A vault mounted, and one large file written and read through the mount; part d of `targets`, which
-is that of a local vault."""
+"""Mounts a vault, and writes and reads one large file through the mount. Contains part d of
+`targets`, which does so with a local vault."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ def run(*command):
 
 @contextlib.contextmanager
 def mount(program, vault, point):
-    """Also ends the mount if this program is killed, by the daemon's own signal."""
+    """Mounts the vault. If this program is killed, a signal to the daemon ends the mount."""
     # fmt: off
     daemon = subprocess.Popen(
         ["setpriv", "--pdeathsig", "TERM", program, "mount", "-f", vault, point],
@@ -43,7 +43,7 @@ def mount(program, vault, point):
 
 
 def _end(daemon):
-    """It ends by itself once unmounted, or is ended."""
+    """Waits for the daemon, which ends once it is unmounted; otherwise ends it."""
     try:
         daemon.wait(timeout=60)
     except subprocess.TimeoutExpired:
@@ -52,14 +52,14 @@ def _end(daemon):
 
 
 def _chunks(count):
-    """All different, and the same in every run."""
+    """Yields chunks that are all different, and the same in every run."""
     common = random.Random(7).randbytes(CHUNK - 8)
     for number in range(count):
         yield number.to_bytes(8, "little") + common
 
 
 def write(path, count):
-    """Seconds, fsync included."""
+    """Writes the file. Returns the seconds, including the fsync."""
     start = time.monotonic()
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -73,7 +73,7 @@ def write(path, count):
 
 
 def read(path, count):
-    """Seconds; all that is read is compared with what was written."""
+    """Reads the file and compares it with what was written. Returns the seconds."""
     start = time.monotonic()
     with open(path, "rb", buffering=0) as file:
         for number, chunk in enumerate(_chunks(count)):
@@ -83,7 +83,7 @@ def read(path, count):
 
 
 def _leave_page_cache(vault):
-    """What the local servers and the client wrote has to come from the disk again."""
+    """Drops the vault's files from the page cache, so that they are read from the disk again."""
     os.sync()
     for path in pathlib.Path(vault).rglob("*"):
         if path.is_file():

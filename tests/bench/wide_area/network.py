@@ -1,7 +1,7 @@
-"""The wide-area network: wan_relay as a process, and a check that it is what it says.
+"""The wide-area network: runs wan_relay as a process, and checks that it does what it should.
 
-What is measured through it: round trips, and throughput over one connection and over several at
-once, in each direction and in both. Nothing here knows how the relay does it.
+The check measures round trips, and the throughput of one connection and of several at once, in each
+direction and in both. It does not depend on how the relay works.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ SERVERS = (1, 2, 3)
 
 @dataclasses.dataclass
 class Rates:
-    """Mbit/s and milliseconds; a rate of 0 is no limit."""
+    """Rates in Mbit/s, round trips in milliseconds. A rate of 0 means no limit."""
 
     up: float = 5
     down: float = 29
@@ -27,7 +27,7 @@ class Rates:
 
 
 def free_ports(count):
-    """Ports that were free a moment ago, all different."""
+    """Returns different ports that were free a moment ago."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [one.getsockname()[1] for one in sockets]
     for one in sockets:
@@ -63,7 +63,7 @@ class Relay:
         return json.loads(line)
 
     def command(self, command):
-        """stats, open or shape; gives the counters at this moment. Any thread."""
+        """Sends "stats", "open" or "shape", and returns the current counters. Any thread."""
         with self._turn:
             self.process.stdin.write(command + "\n")
             self.process.stdin.flush()
@@ -115,8 +115,8 @@ def _round_trip_ms(pair, times=20):
 
 
 def _megabits(flows, seconds):
-    """Mbit/s that arrive over each list of (from, to) in `flows`, all at once, from the moment
-    on when the first byte has arrived."""
+    """Returns the Mbit/s that arrive over each list of (from, to) in `flows`, all at once, from the
+    arrival of the first byte on."""
     stop = threading.Event()
     rates = [[0.0] * len(flow) for flow in flows]
 
@@ -153,11 +153,11 @@ def _megabits(flows, seconds):
 
 
 def check(program, rates, seconds):
-    """Measures the network with these rates: [(what, measured, expected or None, unit)]."""
+    """Measures the network with these rates. Returns [(what, measured, expected or None, unit)]."""
     rows = []
 
     def measure(what, flows, expected):
-        # Sockets are full of what was sent last: each measurement has connections of its own.
+        # Each measurement has connections of its own, because old ones are full of unread bytes.
         ends = _Ends(program, rates)
         try:
             got = _megabits([[select(ends) for select in flow] for flow in flows], seconds)
@@ -204,7 +204,7 @@ def check(program, rates, seconds):
         [rates.server_rate] * 3,
     )
 
-    # What the relay itself adds, and what it can carry at most.
+    # What the relay itself adds, and the most that it can carry.
     bare = Rates(0, 0, 0, 0, 0)
     ends = _Ends(program, bare)
     try:
@@ -217,7 +217,7 @@ def check(program, rates, seconds):
 
 
 def print_check(rows):
-    """Prints the rows; False if one is more than a tenth (or 1 ms) off."""
+    """Prints the rows. Returns False if one is off by more than a tenth (or 1 ms)."""
     fine = True
     for what, measured, expected, unit in rows:
         said = "" if expected is None else f"   of {expected:g}"

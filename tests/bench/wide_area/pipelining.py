@@ -1,7 +1,6 @@
-"""Part g of `targets`: whether one sequential writer or reader of a mounted file keeps the line full.
-
-Each access, of a read too, takes one block up and one down, so the user's line up is the one that
-fills first. How full it was: what it carried in the time, of what it can carry.
+"""Part g of `targets`: whether one sequential writer or reader of a mounted file keeps the line
+full. Each access, even for a read, takes one block up and one down, so the user's upstream fills
+first. The result is the part of its capacity that it carried in the time.
 """
 
 import dataclasses
@@ -18,13 +17,13 @@ TARGET = 0.85
 
 
 def _carried(counters, way):
-    """Bytes of the user's line, all servers together; way: there (up) or back (down)."""
+    """Returns the bytes on the user's line, to all servers; way: there (up) or back (down)."""
     links = counters["links"]
     return sum(links[f"user-{server}"][way] for server in network.SERVERS)
 
 
 def _busy(relay, rates, work):
-    """While `work` runs, how much of each direction of the user's line was in use."""
+    """Runs `work`. Returns which part of each direction of the user's line was in use."""
     before, start = relay.command("stats"), time.monotonic()
     work()
     after, seconds = relay.command("stats"), time.monotonic() - start
@@ -39,7 +38,7 @@ def _busy(relay, rates, work):
 
 
 def _write_and_read(setting, rates, count):
-    """Mounting is not measured, nor delayed; the fsync is part of the writing."""
+    """Mounting is neither measured nor delayed; the fsync is part of the writing."""
     init_options = [f"--block-size={BLOCK}"]
     program = setting.programs / "s3oramfs"
     results = {}

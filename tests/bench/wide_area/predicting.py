@@ -1,5 +1,5 @@
-"""What `predictions` measures, and part i of `targets`: what init predicts for the lines that it
-measures, and what comes of it."""
+"""The measurements of `predictions` and of part i of `targets`: compares what init predicts for the
+lines that it measures with the outcome."""
 
 import dataclasses
 import os
@@ -16,7 +16,7 @@ from volume_bench import height_for, size_of
 
 PHOTO = 3_000_000
 EXPECT = "1G"
-BLOCK = "64K"  # what init chooses for so much
+BLOCK = "64K"  # what init chooses for EXPECT
 ALLOWED = 0.25
 UNITS = {unit: 1 << 10 * power for power, unit in enumerate(("B", "KiB", "MiB", "GiB"))}
 
@@ -52,7 +52,7 @@ def number_in(pattern, text):
 
 
 def predictions_in(text):
-    """What init has said; None for what it has not."""
+    """Returns the predictions in the output of init; None for one that is missing."""
     rate = re.search(r"large file is written at about ([\d.]+) (\w+)/s", text)
     return {
         "photo": number_in(r"photo of 3 MB is safe after about ([\d.]+) s", text),
@@ -62,7 +62,7 @@ def predictions_in(text):
 
 
 def write(path, size, seed):
-    """Seconds until it is durable."""
+    """Writes a file, and returns the seconds until it is durable."""
     data = random.Random(seed).randbytes(size)
     start = time.monotonic()
     with open(path, "xb", buffering=0) as file:
@@ -78,7 +78,7 @@ def bytes_between(relay):
 
 
 def rest(relay):
-    """Waits until the evictions that are due have been made."""
+    """Waits until the evictions that are due have ended."""
     last = -1
     while (now := bytes_between(relay)) - last > 20_000:
         last = now
@@ -90,7 +90,8 @@ def every_of(text):
 
 
 def first_words(setting, rates, scheme):
-    """What init says of a vault that is not used: the tree's height follows from its numbers."""
+    """Returns the output of init for a vault that is only made, because the tree's height follows
+    from its numbers."""
     with (
         measuring.temporary_directory(setting) as place,
         cluster.Cluster(
@@ -105,13 +106,14 @@ def options_of(scheme):
 
 
 def whole_evictions(size, every):
-    """At least so many bytes, and enough evictions that one more or less hardly counts."""
+    """Returns at least `size`, for enough evictions that one more or less hardly matters."""
     each = every * size_of(BLOCK)
     return max(8, -(-size // each)) * each
 
 
 def use(setting, running, seconds, predicted, every):
-    """What comes of it: seconds of a photo, bytes a second and bytes between for each byte."""
+    """Returns the outcome: seconds for a photo, bytes a second, and bytes between servers for each
+    byte."""
     point = running.directory / "mounted"
     point.mkdir()
     with mounted.mount(setting.programs / "s3oramfs", running.vault, point):
@@ -167,7 +169,7 @@ def print_table(rows):
 
 
 def run(setting, schemes):
-    """All comparisons of these schemes."""
+    """Returns all comparisons of these schemes."""
     rows = []
     for scheme in schemes:
         for line in LINES:
@@ -177,7 +179,7 @@ def run(setting, schemes):
 
 
 def rows(setting):
-    """i: how far off each prediction is."""
+    """Part i: how far off each prediction is."""
     compared = run(setting, ["mirror"] if setting.quick else list(SCHEMES))
     table = [
         measuring.Row("i", f"{row.scheme}, {row.line}: {row.what}, off by", abs(row.ratio - 1),

@@ -1,4 +1,4 @@
-"""What the papers say, in seconds: numbers in their texts and tables, none read off a figure.
+"""The papers' results, in seconds: numbers from their texts and tables; none is read off a figure.
 
 S3ORAM: Hoang, Ozkaptan, Yavuz, Guajardo, Nguyen, "S3ORAM: A Computation-Efficient and Constant
 Client Bandwidth Blowup ORAM with Shamir Secret Sharing", CCS 2017, section 5.3 and table 1: a
@@ -12,7 +12,7 @@ KB = 1024
 
 # (block bytes, seconds), database 40 GB.
 S3ORAM = [(128 * KB, 2.4), (256 * KB, 4.5), (512 * KB, 7.3)]
-# 256 KB: the factors over S3ORAM's 4.5 s that the text gives, 8.3 and 5.4. 128 KB: table 1.
+# 256 KB: S3ORAM's 4.5 s times the factors that the text gives, 8.3 and 5.4. 128 KB: table 1.
 PATH_ORAM = [(128 * KB, 20.3), (256 * KB, 4.5 * 8.3)]
 RING_ORAM = [(128 * KB, 13.2), (256 * KB, 4.5 * 5.4)]
 ONION_ORAM = [(128 * KB, 1e4)]
@@ -23,7 +23,7 @@ PAPER_SCHEMES = {
     "Onion-ORAM (S3ORAM's paper)": ONION_ORAM,
 }
 
-# (block bytes, seconds at 1 GB, seconds at 1 TB); of MACAO the fastest and the slowest variant.
+# (block bytes, seconds at 1 GB, seconds at 1 TB); for MACAO, the fastest and the slowest variant.
 MACAO_PAPER = {
     "S3ORAM (MACAO's paper)": [(4 * KB, 0.312, 0.451), (256 * KB, 1.78, 3.11)],
     "MACAO": [(4 * KB, 0.198, 0.336), (256 * KB, 3.3, 5.5)],

@@ -1,7 +1,7 @@
-"""What the processes do while nothing is on its way on any link: looked at now and then.
+"""Samples what the processes do while nothing is on its way on any link.
 
-Every few milliseconds, at random, the relay is asked whether anything is on its way. If not, the
-states of all threads (/proc/PID/task/TID/stat) say what is going on:
+Every few milliseconds, at random times, it asks the relay whether anything is on its way. If not,
+the states of all threads (/proc/PID/task/TID/stat) say what is going on:
   server  a thread of a server computes, or would if there were a free core
   client  or else one of the client does
   disk    or else a thread of any of them waits for a disk (state D: fdatasync, or a read)

@@ -1,4 +1,4 @@
-// What a link does to bytes: it has a rate, and they are on their way for a while.
+// Models a link: it has a rate, and bytes are on their way for a while.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,14 @@ namespace s3oram::wide_area {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-/// One direction of an access line, first come, first served, shared by all that goes over it.
+/// One direction of an access line, first come, first served, shared by everything that goes over
+/// it.
 class Line {
  public:
-  /// 0: takes no time.
+  /// With a rate of 0, bytes take no time.
   explicit Line(double megabits_per_second) : bytes_per_second_(megabits_per_second * 1e6 / 8) {}
 
-  /// When the last of `bytes` that come now has left.
+  /// Returns when the last of `bytes` that come now will have left.
   Clock::time_point pass(std::size_t bytes) {
     free_ = std::max(free_, Clock::now());
     if (bytes_per_second_ > 0)
@@ -25,11 +26,11 @@ class Line {
           Seconds(static_cast<double>(bytes) / bytes_per_second_));
     return free_;
   }
-  /// When all that came so far has left.
+  /// Returns when everything that has come so far will have left.
   Clock::time_point free() const { return free_; }
 
-  /// What is taken at a time: about a millisecond's worth, so that connections share the line
-  /// fairly.
+  /// Returns how many bytes to take at a time: about a millisecond's worth, so that connections
+  /// share the line fairly.
   std::size_t piece() const {
     if (bytes_per_second_ <= 0) return kLargestPiece;
     return std::clamp(static_cast<std::size_t>(bytes_per_second_ / 1000), kPacket, kLargestPiece);
@@ -45,7 +46,7 @@ class Line {
 
 enum class Kind { user, servers };
 
-/// For how long anything was on its way on links of each kind.
+/// Measures how long anything was on its way on links of each kind.
 class Occupancy {
  public:
   struct Times {

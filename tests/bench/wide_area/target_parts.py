@@ -1,6 +1,5 @@
-"""The parts of `targets` that are accesses of volumes: each a function of a Setting that gives rows
-and what they were worked out from. Part d is in mounted.py,
-g in pipelining.py."""
+"""The parts of `targets` that access volumes. Each is a function of a Setting that returns rows and
+the figures behind them. Part d is in mounted.py, g in pipelining.py."""
 
 from statistics import median
 
@@ -14,8 +13,8 @@ DATABASE = "40G"
 
 
 def expecting(database, block_size):
-    """A tree as high as the database needs. Only the buckets on the paths of evictions that were
-    made hold anything; evictions carry whole paths in any case."""
+    """Returns options for a tree as high as the database needs. Only the buckets on the paths of
+    past evictions hold anything; evictions carry whole paths in any case."""
     blocks = -(-size_of(database) // size_of(block_size))
     return [
         f"--expect={database}",
@@ -27,7 +26,7 @@ def expecting(database, block_size):
 
 
 def _numbers(result):
-    """Of a volume, and the slots that a server reads in a retrieval (docs/parameters.md)."""
+    """Returns a volume's numbers, and how many slots a server reads in a retrieval."""
     names = ("bucket_size", "evict_every", "stash_slots", "slot_size", "height")
     told = {name: result["volume"][name] for name in names}
     path = told["height"] * told["bucket_size"] + told["stash_slots"]
@@ -38,7 +37,7 @@ def home(setting):
     """a: the user's line of the paper."""
     rates = network.Rates()
     disk = accounting.disk_rates(setting.directory)
-    # Nothing overlaps the end of a phase's last eviction: with more of them it counts less.
+    # Nothing overlaps the end of a phase's last eviction; with more evictions it counts less.
     evictions, alone, filled = (1, 5, 4) if setting.quick else (5, 100, 20)
     results = []
     with volume(setting, expecting(DATABASE, "128K"), rates) as (running, bench):
@@ -94,9 +93,9 @@ def _server_seconds(running):
 
 
 def _server_costs(setting, name, block_size, blocks):
-    """CPU seconds of the three servers: of one retrieval with its root write, and of an eviction,
-    shared among its accesses. Between two evictions there is room for A - 1 accesses that cause
-    none (8 at once here); one more causes it."""
+    """Returns the CPU seconds of the three servers for one retrieval with its root write, and for
+    an eviction, shared among its accesses. Between two evictions, A - 1 accesses (8 at once here)
+    cause no eviction, and one more causes it."""
     turnover = 1 if setting.quick else 2
     accesses, evictions = 2000, 10
     if setting.quick:
@@ -143,9 +142,9 @@ def _server_costs(setting, name, block_size, blocks):
 
 
 def ring(setting):
-    """h: the same line, and one server. As many levels of the tree lie there as of one for 40 GB
-    whose top 6 levels lie at the client; evictions carry all of them, and a read those that were
-    written: the first ones after so few evictions."""
+    """h: the same line, with one server. As many levels of the tree are at the server as in a tree
+    for 40 GB whose top 6 levels are at the client. Evictions carry all of them, and a read only the
+    written ones, which are the top ones after so few evictions."""
     evictions, alone, filled = (1, 3, 2) if setting.quick else (5, 20, 32)
     options = ["--expect=1G", "--block-size=128K", "--top-cache=40M", "--first-height=9"]
     results = []
@@ -194,13 +193,13 @@ def servers(setting):
     return rows, details
 
 
-# Blocks, N, and the milliseconds per access that are to be reached.
+# Blocks, N, and the target in milliseconds per access.
 LOOPBACK = [("128K", 8959, 39), ("4K", 71679, 2)]
 TAIL_ROUNDS = 5
 
 
 def _tail(what, delays):
-    """The machine's disk and its other guests stand in some rounds: the medians count."""
+    """Uses medians, because the machine's disk and its other guests disturb some rounds."""
     ratios = [delay["p99"] / delay["median"] for delay in delays]
     return [
         Row("e", f"{what}, p50", 1e3 * median(delay["median"] for delay in delays), "ms"),

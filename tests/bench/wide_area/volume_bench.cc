@@ -1,4 +1,4 @@
-// Accesses of a vault that exists, opened as the file system daemon would.
+// Makes accesses of an existing vault, which it opens as the file system daemon would.
 //
 //   volume_bench [OPTION...] VAULT       (made with init --no-passphrase)
 //
@@ -13,12 +13,12 @@
 //   paced COUNT RATE       reads of random blocks, RATE begun each second whatever is under way; a
 //                          read's delay counts from when it was to begin; the last is a write
 //
-// A phase begins when nothing is under way, and ends when nothing is: after as many evictions as
-// COUNT accesses cause. So with COUNT a multiple of the accesses between two evictions, seconds /
-// accesses is what an access costs, evictions included. (A write ends when it is durable and all
-// accesses before it are; a read's caller has the block earlier, and its writing back goes on.)
-// `delay` is what callers wait: of the reads alone, where a phase has both. Bytes are those of
-// messages, to and from each server.
+// A phase begins when nothing is under way, and ends when nothing is under way again, after as many
+// evictions as COUNT accesses cause. So if COUNT is a multiple of the accesses between two
+// evictions, seconds / accesses is the cost of an access, including evictions. (A write ends when
+// it and all accesses before it are durable. A read's caller has the block earlier, while the block
+// is still being written back.) `delay` is how long callers wait; only for reads if a phase has
+// both. Bytes are those of messages, to and from each server.
 #include <signal.h>
 #include <sys/prctl.h>
 
@@ -45,7 +45,7 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr auto kPoll = std::chrono::milliseconds(1);
-constexpr std::size_t kNoLimit = -1;  // of accesses under way
+constexpr std::size_t kNoLimit = -1;  // no limit for the accesses under way
 
 Json summary(std::vector<double> delays) {
   if (delays.empty()) return nullptr;
@@ -212,7 +212,7 @@ class Bench {
   std::uint64_t blocks_;
   std::uint64_t not_evicted_ = 0;  // accesses since the last eviction
   std::mt19937_64 choice_{7};
-  // Guarded by the mutex: callbacks come on the device's thread.
+  // Guarded by the mutex, because callbacks come on the device's thread.
   std::mutex mutex_;
   std::condition_variable ended_;
   std::size_t under_way_ = 0;
@@ -260,7 +260,7 @@ int run(int argc, char** argv) {
     std::cerr << "volume_bench: --exit-with-parent is not possible here\n";
     return static_cast<int>(Errc::unsupported);
   }
-  log_to_stderr("volume_bench");  // standard output is for the answers
+  log_to_stderr("volume_bench");  // because standard output is for the answers
   const Status status = serve(vault, timeout);
   if (status) return 0;
   std::cerr << "volume_bench: " << status.error().message << "\n";

@@ -1,4 +1,4 @@
-"""volume_bench as a process: phases asked for, and answered, one at a time."""
+"""Runs volume_bench as a process. Phases are requested and answered one at a time."""
 
 import json
 import signal
@@ -12,7 +12,7 @@ def size_of(text):
 
 
 def height_for(blocks, evict_every):
-    """Of a tree with room for them: A 2^(H-1) blocks."""
+    """Returns the height of a tree with room for the blocks: A 2^(H-1) blocks fit."""
     height = 1
     while evict_every << (height - 1) < blocks:
         height += 1
@@ -63,7 +63,7 @@ class VolumeBench:
             signal.alarm(0)
 
     def close(self):
-        """Waits while it commits and ends."""
+        """Waits until the process has committed and ended."""
         self.process.stdin.close()
         if self.process.wait(timeout=60) != 0:
             raise RuntimeError(f"volume_bench ended with code {self.process.returncode}")

@@ -1,20 +1,21 @@
 // A wide-area network on one machine: carries TCP connections as lines of given rates and round
-// trips would. The kernel's own means (netem) are not everywhere; this needs nothing but sockets.
+// trips would. The kernel's own tool (netem) is not available everywhere; this needs only sockets.
 //
 //   wan_relay [--up MBIT --down MBIT --rtt MS --server-rate MBIT --server-rtt MS]
 //             FROM-TO=PORT:TARGET...
 //
-// Each FROM-TO is a link: what connects to 127.0.0.1:PORT is carried to 127.0.0.1:TARGET. FROM is
-// "user" or a server's name. All links of the user share one line up and one down; whatever a
-// server sends to others shares that server's line (what it receives shares nothing: as all send
-// alike, each receives what it sends). Rates count the bytes that programs send, encryption
-// included, without the headers of TCP and IP. A line is first in, first out, a piece of about a
-// millisecond at a time; a piece arrives half a round trip after its last byte has left. What does
-// not fit on the line waits in the sender's socket, as it would anywhere. Not modelled: lost
-// packets, and the slow start of a TCP connection after a pause. A rate of 0 is none.
+// Each FROM-TO is a link: connections to 127.0.0.1:PORT are carried to 127.0.0.1:TARGET. FROM is
+// "user" or a server's name. All links of the user share one line up and one line down. Everything
+// that a server sends to others shares that server's line. (What it receives is not limited: all
+// servers send alike, so each receives as much as it sends.) Rates count the bytes that programs
+// send, including encryption, without the headers of TCP and IP. A line is first in, first out, in
+// pieces of about a millisecond; a piece arrives half a round trip after its last byte has left.
+// Bytes that do not fit on the line wait in the sender's socket, as usual. Lost packets, and the
+// slow start of a TCP connection after a pause, are not modelled. A rate of 0 means no limit.
 //
-// Commands on standard input, each answered with one line of JSON: "stats"; "open", from now on
-// nothing is delayed or limited; "shape", everything is. At the end of the input it ends.
+// Takes commands on standard input, and answers each with one line of JSON: "stats"; "open", after
+// which nothing is delayed or limited; and "shape", after which everything is. It ends at the end
+// of the input.
 #include <CLI/CLI.hpp>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -39,9 +40,9 @@ namespace {
 using Tcp = asio::ip::tcp;
 using boost::system::error_code;
 
-// Bytes that a direction of a connection holds at most, like the window of a TCP connection.
+// The most bytes in one direction of a connection, like the window of a TCP connection.
 constexpr std::size_t kWindow = std::size_t{4} << 20;
-// So much may wait for a line before no more is read from the senders.
+// If this much waits for a line, no more is read from the senders.
 constexpr auto kBacklog = std::chrono::milliseconds(3);
 
 struct Network {
@@ -72,7 +73,7 @@ struct Connection {
   Connection(Tcp::socket a, Executor executor) : from(std::move(a)), to(executor) {}
   Tcp::socket from, to;
   void close() {
-    error_code ignored;  // it may be closed already
+    error_code ignored;  // it may already be closed
     from.close(ignored);
     to.close(ignored);
   }
@@ -146,7 +147,7 @@ Task<void> join(Network& network, Link& link, Tcp::socket accepted) {
   error_code error;
   const Tcp::endpoint target(asio::ip::address_v4::loopback(), link.target);
   co_await connection->to.async_connect(target, asio::redirect_error(asio::use_awaitable, error));
-  if (error) co_return;  // nobody listens there: the caller's connection ends too
+  if (error) co_return;  // nothing listens there, so the caller's connection ends too
   connection->from.set_option(Tcp::no_delay(true));
   connection->to.set_option(Tcp::no_delay(true));
   spawn(executor, carry(network, link, link.there, connection, connection->from, connection->to));
@@ -247,7 +248,7 @@ int run(int argc, char** argv) {
     spawn(io.get_executor(), listen(network, link, Tcp::acceptor(io, here)));
   }
   spawn(io.get_executor(), obey(io, network, links));
-  std::cout << stats(network, links) << std::endl;  // it listens
+  std::cout << stats(network, links) << std::endl;  // now it listens
   io.run();
   return 0;
 }

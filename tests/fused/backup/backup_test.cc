@@ -1,4 +1,4 @@
-// Backups of the tables of files, and what they give back when vault.db is gone.
+// Backups of the tables of files, and what they restore when vault.db is gone.
 #include <atomic>
 #include <map>
 #include <random>
@@ -28,7 +28,7 @@ class BackupTest : public FileSystemFixture {
     fs->forget(ino, 1);
     return ino;
   }
-  /// The machine is gone. Another machine finds what the device holds.
+  /// The machine is lost, and another one finds what the device holds.
   void lose() {
     const auto contents = device->acknowledged();
     device->stop();
@@ -89,13 +89,13 @@ TEST_F(BackupTest, NamesAttributesAndDataComeBack) {
   EXPECT_EQ(read(find("large", found)), large);
   EXPECT_EQ(read(find("odd \n\xff name")), small);
   EXPECT_EQ(fs->readlink(find("link")).value_or(""), "directory/large");
-  // And everything goes on.
+  // The restored file system can be used.
   write_file("new", pattern(3 * kTestBlock, 3));
   remount();
   EXPECT_EQ(read(find("new")), pattern(3 * kTestBlock, 3));
 }
 
-// It must not become a right one on the way.
+// A backup must not turn such a row into a valid one.
 TEST_F(BackupTest, ARowThatHasChangedByItselfIsInNoBackup) {
   write_file("a", "content");
   write_file("b", "others");
@@ -108,8 +108,8 @@ TEST_F(BackupTest, ARowThatHasChangedByItselfIsInNoBackup) {
     ASSERT_TRUE(database->execute("UPDATE inodes SET size = 5 WHERE size = 7"));
   }
   {
-    // One bit turns an integer into a value of another type; another turns a key into that of
-    // another row.
+    // One flipped bit turns an integer into a value of another type; another turns a key into that
+    // of another row.
     auto database =
         Database::open((folder.path() / "vault.db").string(), Database::Mode::read_write);
     ASSERT_TRUE(database);
@@ -123,7 +123,7 @@ TEST_F(BackupTest, ARowThatHasChangedByItselfIsInNoBackup) {
     ASSERT_TRUE(database);
     ASSERT_TRUE(database->execute("UPDATE inodes SET rdev = NULL WHERE size = 9"));
   }
-  // No backup is made of it; a restore takes such rows over from a vault.db that is still there.
+  // No backup is made with such rows; a restore keeps them from a vault.db that still exists.
   EXPECT_EQ(fs->back_up().error(), EUCLEAN);
   const std::string database = (folder.path() / "vault.db").string();
   unmount();
@@ -265,7 +265,7 @@ TEST_F(BackupTest, WhetherItIsOfEverythingIsKnownToLaterMounts) {
   }
   ASSERT_TRUE(fs->sync_all());
   EXPECT_TRUE(fs->status().backup.current);
-  EXPECT_EQ(fs->status().backup.time, time) << "another one was made of the same";
+  EXPECT_EQ(fs->status().backup.time, time) << "a second backup of the same state was made";
 
   write_file("second", "2");
   ASSERT_TRUE(fs->sync_all());
@@ -274,7 +274,7 @@ TEST_F(BackupTest, WhetherItIsOfEverythingIsKnownToLaterMounts) {
   mount();
   EXPECT_FALSE(fs->status().backup.current);
   remount();
-  EXPECT_TRUE(fs->status().backup.current) << "the unmount makes one";
+  EXPECT_TRUE(fs->status().backup.current) << "the unmount makes a backup";
   EXPECT_GT(fs->status().backup.time, time);
 }
 
@@ -332,7 +332,7 @@ TEST_F(BackupTest, TheFormerOneIsThereUntilTheNextIsWhole) {
   EXPECT_EQ(found.at("second"), "2");
 }
 
-// Whoever ends the mount waits for the blocks in flight, and not for all.
+// The end of a mount waits only for the blocks in flight, not for the whole backup.
 TEST_F(BackupTest, OneUnderWayIsEndedAndTheLastOneStaysWhole) {
   write_file("first", "1");
   ASSERT_TRUE(fs->sync_all());
@@ -354,7 +354,7 @@ TEST_F(BackupTest, OneUnderWayIsEndedAndTheLastOneStaysWhole) {
   EXPECT_EQ(files(), (std::map<std::string, std::string>{{"first", "1"}}));
 }
 
-// What a backup did not get done with is in the one that an unmount makes.
+// The backup that an unmount makes has everything that an ended backup did not save.
 TEST_F(BackupTest, AnUnmountMakesTheOneThatWasEnded) {
   write_file("first", "1");
   ASSERT_TRUE(fs->sync_all());
@@ -366,7 +366,7 @@ TEST_F(BackupTest, AnUnmountMakesTheOneThatWasEnded) {
   back_up();
 }
 
-// The check of a large file takes long, and asks nobody.
+// The check of a large file takes long, and does not call `stop` meanwhile.
 TEST_F(BackupTest, TheCheckOfVaultDbCanBeInterrupted) {
   write_file("first", "1");
   ASSERT_TRUE(fs->sync_all());
@@ -378,7 +378,7 @@ TEST_F(BackupTest, TheCheckOfVaultDbCanBeInterrupted) {
   EXPECT_FALSE(dump->check_file());
 }
 
-// An interrupted check is no sign of damage.
+// An interrupted check does not count as damage.
 TEST_F(BackupTest, EndingOneLeavesNoDamage) {
   for (unsigned i = 0; i < 400; ++i) create(std::to_string(i) + std::string(200, 'n'));
   ASSERT_TRUE(fs->sync_all());
@@ -422,7 +422,7 @@ TEST_F(BackupTest, WithoutRoomTheLastOneStaysUnlessItIsInTheWay) {
   EXPECT_EQ(files().size(), 200u);
 }
 
-// A write that failed while freed blocks were held back is tried again once they are not.
+// A write that failed while freed blocks were held back is tried again when they are released.
 TEST_F(BackupTest, RoomThatABackupGivesBackIsUsedByWhoWaits) {
   unmount();
   options.cache.retry = std::chrono::milliseconds(500);
@@ -452,8 +452,8 @@ TEST_F(BackupTest, WithoutAWholeOneNothingIsMade) {
   EXPECT_EQ(restored_.error().code, Errc::damaged_vault);
 }
 
-/// Files are written once, replaced, renamed and deleted; whenever the machine is lost, all is as
-/// it was at the last backup, to the byte.
+/// Files are written once, replaced, renamed and deleted. Whenever the machine is lost, a restore
+/// brings back exactly the state of the last backup.
 TEST_F(BackupTest, AtAnyInstantTheLastOneIsTrue) {
   for (unsigned seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(seed);

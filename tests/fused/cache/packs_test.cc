@@ -1,4 +1,4 @@
-// Small pieces of several files in one block: what they cost, and that they are not lost.
+// Small pieces of several files in one block: what they cost, and that none is lost.
 #include <fmt/format.h>
 
 #include "tests/fused/fixture.h"
@@ -19,7 +19,7 @@ class PacksTest : public FileSystemFixture {
   void remove(unsigned i) {
     const Ino ino = find(name(i));
     EXPECT_TRUE(fs->unlink(kRootIno, name(i)));
-    fs->forget(ino, 2);  // of create() and find()
+    fs->forget(ino, 2);  // the references of create() and find()
   }
   std::size_t blocks() {
     EXPECT_TRUE(fs->sync_all());
@@ -36,7 +36,7 @@ TEST_F(PacksTest, WhatIsFlushedTogetherSharesItsAccesses) {
   remount();
   accesses();
   for (unsigned i = 0; i < kFiles; ++i) expect(i);
-  EXPECT_EQ(device->counts().reads, packs) << "and what is read soon after each other";
+  EXPECT_EQ(device->counts().reads, packs) << "also if they are read soon after each other";
   EXPECT_EQ(blocks(), packs);
 }
 

@@ -105,7 +105,7 @@ TEST(OptionsTest, MistakesAreNamed) {
   } cases[] = {
       {{"/v"}, "DIRECTORY"},
       {{"/v", "/m", "-o", "nonsense"}, "-o nonsense"},
-      {{"/v", "/m", "-o", "nonsense"}, "allow_other"},  // what is known
+      {{"/v", "/m", "-o", "nonsense"}, "allow_other"},  // the known options
       {{"/v", "/m", "-o", "nonsense"}, "comment="},
       {{"/v", "/m", "-o", "log-level=warn"}, "warn"},
       {{"/v", "/m", "-o", "nonsense=1"}, "nonsense=1"},
@@ -215,7 +215,7 @@ TEST_F(ControlTest, WhoAsksForTheEndHearsHowItEnded) {
     std::vector<std::thread> waiting;
     for (std::string& one : heard) waiting.emplace_back([&] { one = ask("end\n"); });
     while (last.waiting() < std::size(heard)) std::this_thread::yield();
-    control->reset();  // what follows is said without it
+    control->reset();  // the outcome arrives without it
     last.say(outcome);
     for (std::thread& one : waiting) one.join();
   };
@@ -254,8 +254,8 @@ TEST_F(ControlTest, ManyWhoSayLittleAreCutOff) {
   };
   std::vector<int> held;
   while (held.size() < kMostConnections) held.push_back(connect());
-  EXPECT_NE(hear(connect()).find("ask again later"), std::string::npos);
-  // A byte now and then does not help.
+  EXPECT_NE(hear(connect()).find("try again later"), std::string::npos);
+  // Sending a byte now and then does not help.
   std::thread trickle([&] {
     while (::send(held.back(), "x", 1, MSG_NOSIGNAL) == 1)
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -271,7 +271,7 @@ TEST_F(ControlTest, ManyWhoSayLittleAreCutOff) {
   for (const int one : held) ::close(one);
 }
 
-// An answer that it did not read must not keep the daemon from ending.
+// An answer that a client does not read must not keep the daemon from ending.
 TEST_F(ControlTest, WhoReadsNothingIsCutOff) {
   auto control = ControlSocket::create(
       path, [](const std::string&) { return std::string(16 << 20, 'x'); }, last_word);
@@ -284,8 +284,8 @@ TEST_F(ControlTest, WhoReadsNothingIsCutOff) {
   ::close(rude);
 }
 
-// As when the limit of processes is reached: threads that were started before go on answering, and
-// nobody is turned away.
+// The limit of processes is reached: threads that were started before go on answering, and nobody
+// is turned away.
 TEST_F(ControlTest, AnswersWhereNoMoreThreadsCanBeHad) {
   std::counting_semaphore<> go_on(0);
   const auto control = ControlSocket::create(
@@ -300,7 +300,7 @@ TEST_F(ControlTest, AnswersWhereNoMoreThreadsCanBeHad) {
   ::getrlimit(RLIMIT_AS, &before);
   const rlimit none{1 << 20, before.rlim_max};  // no room for another stack
   ::setrlimit(RLIMIT_AS, &none);
-  std::vector<int> connections(40);  // more than there are threads at most, too
+  std::vector<int> connections(40);  // also more than the most threads
   for (int& connection : connections) {
     connection = connect();
     EXPECT_EQ(::send(connection, "sync\n", 5, 0), 5);

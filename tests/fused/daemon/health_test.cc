@@ -1,4 +1,4 @@
-// What a mounted vault's state is called, and how it is told to programs.
+// The names for the state of a mounted vault, and how programs are told of it.
 #include "fused/daemon/health.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ MountState sound() {
 struct Case {
   const char* name;
   std::function<void(MountState&)> change;
-  std::vector<std::string> words;  // what each problem is called
+  std::vector<std::string> words;  // the words for each problem
 };
 
 const Case kCases[] = {
@@ -46,32 +46,32 @@ const Case kCases[] = {
     {"damaged tables",
      [](MountState& s) {
        s.files.damage = 3;
-       s.files.first_damage = "vault.db, table dentries: a row of inode 5 is out of its order";
+       s.files.first_damage = "vault.db, table dentries: a row of inode 5 is out of order";
        s.files.lost_blocks = 1;
      },
-     {"vault.db is damaged (vault.db, table dentries: a row of inode 5 is out of its order, and 2 "
-      "more): what needs that gives an error, and no backup of the names is made over the last "
-      "one; unmount, and run s3oramfs fsck --repair",
-      "1 block of files is lost, as vault.db does not say where on the servers; once unmounted, "
+     {"vault.db is damaged (vault.db, table dentries: a row of inode 5 is out of order, and 2 "
+      "more): what needs the damaged part gives an error, and no backup of the names replaces the "
+      "last one; unmount, and run s3oramfs fsck --repair",
+      "1 block of files is lost: vault.db does not say where on the servers; once unmounted, "
       "s3oramfs fsck names the files"}},
     {"servers that disagree",
      [](MountState& s) { s.volume.evictions_stopped = "the servers disagree on something"; },
      {"one of the servers is faulty or lies: evictions have stopped, and soon the directory can "
       "only be read; the servers disagree on something; have the servers' memory and programs "
-      "checked, or replace the one that it is, then unmount and mount again"}},
+      "checked, or replace the faulty one, then unmount and mount again"}},
     {"a silent server",
      [](MountState& s) {
        s.volume.servers[1].answering = false;
        s.volume.servers[1].silent_seconds = 40.2;
      },
-     {"server 2 does not answer for 40 s: reading and writing wait"}},
+     {"server 2 has not answered for 40 s: reading and writing wait"}},
     {"a server that lets nobody in",
      [](MountState& s) {
        s.volume.servers[1].answering = false;
        s.volume.servers[1].silent_seconds = 7;
        s.volume.servers[1].trouble = "does not know this client's key";
      },
-     {"server 2 does not answer for 7 s (it does not know this client's key): reading and writing "
+     {"server 2 has not answered for 7 s (it does not know this client's key): reading and writing "
       "wait"}},
     {"what follows from a silent server is not said again",
      [](MountState& s) {
@@ -80,15 +80,15 @@ const Case kCases[] = {
        s.volume.evicting_seconds = 300;
        s.files.lag = 300s;
      },
-     {"server 3 does not answer for 5 min: reading and writing wait"}},
+     {"server 3 has not answered for 5 min: reading and writing wait"}},
     {"two silent servers",
      [](MountState& s) {
        s.volume.servers[0].answering = s.volume.servers[2].answering = false;
        s.volume.servers[0].silent_seconds = 1;
        s.volume.servers[2].silent_seconds = 7200;
      },
-     {"server 1 does not answer for 1 s: reading and writing wait",
-      "server 3 does not answer for 2 h: reading and writing wait"}},
+     {"server 1 has not answered for 1 s: reading and writing wait",
+      "server 3 has not answered for 2 h: reading and writing wait"}},
     {"a silent server that the vault is leaving",
      [](MountState& s) {
        auto migration = std::make_shared<MigrationStatus>();
@@ -98,7 +98,7 @@ const Case kCases[] = {
        migration->source_servers[0].silent_seconds = 12;
        s.volume.migration = migration;
      },
-     {"source server 1 (a:1) does not answer for 12 s: 40 blocks have not moved from there yet, "
+     {"source server 1 (a:1) has not answered for 12 s: 40 blocks have not moved from there yet, "
       "and cannot be read"}},
     {"blocks that do not move",
      [](MountState& s) {
@@ -112,27 +112,29 @@ const Case kCases[] = {
       "error; delete or restore these, and the migration ends"}},
     {"a server with a disk that fails",
      [](MountState& s) { s.volume.servers[1].trouble = "write slots: Input/output error"; },
-     {"server 2 has trouble, and is asked again: write slots: Input/output error"}},
+     {"server 2 has trouble, and its requests are retried: write slots: Input/output error"}},
     {"a server that does not reach another one",
      [](MountState& s) {
        s.volume.servers[0].trouble = "adding up: server 3 does not answer";
        s.volume.servers[2].answering = false;
        s.volume.servers[2].silent_seconds = 60;
      },
-     {"server 3 does not answer for 60 s: reading and writing wait",
-      "server 1 has trouble, and is asked again: adding up: server 3 does not answer"}},
+     {"server 3 has not answered for 60 s: reading and writing wait",
+      "server 1 has trouble, and its requests are retried: adding up: server 3 does not answer"}},
     {"a server that has lost its store",
      [](MountState& s) {
        s.volume.servers[1].trouble = "server 2 lacks its shares: slots is missing";
        s.volume.servers[1].trouble_code = Errc::wrong_volume;
      },
-     {"server 2 has trouble, and is asked again: server 2 lacks its shares: slots is missing"}},
+     {"server 2 has trouble, and its requests are retried: server 2 lacks its shares: slots is "
+      "missing"}},
     {"a server whose disk hangs",
      [](MountState& s) {
        s.volume.servers[2].stalled_at = "a root write";
        s.volume.servers[2].stalled_seconds = 5;
      },
-     {"server 3 answers, but has not done a root write for 5 s: its disk, or its line to another "
+     {"server 3 answers, but has not finished a root write for 5 s: its disk, or its line to "
+      "another "
       "server, hangs"}},
     {"who waits for a silent one does not hang",
      [](MountState& s) {
@@ -141,7 +143,7 @@ const Case kCases[] = {
        s.volume.servers[2].stalled_at = "a retrieval";
        s.volume.servers[2].stalled_seconds = 5;
      },
-     {"server 1 does not answer for 6 s: reading and writing wait"}},
+     {"server 1 has not answered for 6 s: reading and writing wait"}},
     {"vault.db cannot be written",
      [](MountState& s) { s.volume.database_trouble = "database vault.db: its disk is full"; },
      {"vault.db cannot be written, and nothing becomes durable: database vault.db: its disk is "
@@ -175,7 +177,7 @@ const Case kCases[] = {
        s.files.dirty_bytes = s.files.failing_bytes = 3 << 20;
        s.files.failing_for = 41s;
      },
-     {"3.0 MiB could not be written for 41 s, and are tried again"}},
+     {"3.0 MiB could not be written for 41 s, and will be retried"}},
     {"some for want of room, some otherwise",
      [](MountState& s) {
        s.files.failing_bytes = 3 << 20;
@@ -183,7 +185,7 @@ const Case kCases[] = {
        s.files.failing_for = 2s;
      },
      {"1.0 MiB cannot be written: no room",
-      "2.0 MiB could not be written for 2 s, and are tried again"}},
+      "2.0 MiB could not be written for 2 s, and will be retried"}},
     {"lost blocks",
      [](MountState& s) { s.volume.unreadable = 1; },
      {"1 block could not be read: too few servers have it intact; once unmounted, s3oramfs fsck "
@@ -193,7 +195,7 @@ const Case kCases[] = {
        s.volume.scrub.emplace();
        s.volume.scrub->found.lost = 2;
      },
-     {"a scrub found 2 slots damaged at too many servers, and left as it was"}},
+     {"a scrub found 2 slots damaged at too many servers, and changed nothing there"}},
     {"eviction lags",
      [](MountState& s) {
        s.volume.evicting_seconds = 61;
@@ -202,14 +204,14 @@ const Case kCases[] = {
      {"eviction lags: one is under way for 61 s, 2 due"}},
     {"writing lags",
      [](MountState& s) { s.files.lag = 90s; },
-     {"writing lags: what is 90 s old is not yet durable"}},
+     {"writing lags: data written 90 s ago is not yet durable"}},
     {"the end comes first",
      [](MountState& s) {
        s.volume.failure = "server 1: a newer session has the volume";
        s.volume.servers[0].answering = false;
      },
      {"the volume cannot go on: server 1: a newer session has the volume",
-      "server 1 does not answer for 0 s: reading and writing wait"}},
+      "server 1 has not answered for 0 s: reading and writing wait"}},
 };
 
 TEST(Health, IsToldInWords) {
@@ -220,7 +222,7 @@ TEST(Health, IsToldInWords) {
   }
 }
 
-// Programs go by the kind and the server; the log by the cause, which stays the same.
+// Programs rely on the kind and the server, and the log on the cause, none of which changes.
 TEST(Health, HasAKindAndACauseThatDoNotChange) {
   for (const Case& each : kCases) {
     MountState state = sound();
@@ -245,7 +247,7 @@ TEST(Health, HasAKindAndACauseThatDoNotChange) {
   EXPECT_EQ(cause_after(4).server, 2);
 }
 
-// A mirror goes on without it, and so it is no problem; but it is told.
+// A mirror goes on without the server, so this is not a problem, but it is reported.
 TEST(Health, AServerThatIsLeftOutIsAWarning) {
   using Place = VolumeStatus::Server::Place;
   MountState state = sound();
@@ -281,16 +283,16 @@ TEST(Health, AServerThatIsLeftOutIsAWarning) {
   EXPECT_EQ(page.samples.at("s3oramfs_server_in_step{server=\"2\"}"), 0);
   EXPECT_EQ(page.samples.at("s3oramfs_problem{kind=\"server_catches_up\",server=\"2\"}"), 1);
 
-  // One in step that does not answer makes everything wait all the same.
+  // A server in step that does not answer still makes everything wait.
   state.volume.servers[0].answering = false;
   EXPECT_EQ(problems(state).size(), 1u);
 }
 
-// All blocks are where they belong, so everything goes on; but somebody has to do something.
+// All blocks are in their places, so everything goes on, but the user has to do something.
 TEST(Health, AMigrationThatDoesNotEndIsAWarning) {
   MountState state = sound();
   state.migration_end = {"all blocks have moved, but the migration does not end: why", false};
-  EXPECT_TRUE(find_problems(state).empty()) << "it has ended since";
+  EXPECT_TRUE(find_problems(state).empty()) << "the migration has ended since";
   state.volume.migration = std::make_shared<MigrationStatus>();
   EXPECT_TRUE(problems(state).empty());
   EXPECT_EQ(warnings(state), std::vector<std::string>{state.migration_end.failure});

@@ -1,4 +1,4 @@
-// When an idle mount is unmounted, by a clock that goes on whenever somebody waits.
+// When an idle mount is unmounted, by a clock that advances whenever someone waits.
 #include "fused/daemon/idle_watch.h"
 
 #include <gtest/gtest.h>
@@ -25,8 +25,8 @@ class SkippingTiming final : public Timing {
   Time now_{};
 };
 
-/// Returns when the watch tries to unmount, up to the last of `uses`, at each of which the mount is
-/// used; a program has a file open there before `open_until`.
+/// Returns when the watch tries to unmount, at the latest at the last of `uses`. The mount is used
+/// at each of `uses`, and a program has a file open in it before `open_until`.
 Times attempts(std::chrono::milliseconds limit, const Times& uses,
                std::chrono::milliseconds open_until) {
   SkippingTiming timing;

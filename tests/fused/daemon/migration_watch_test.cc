@@ -1,4 +1,4 @@
-// The thread that ends migrations: what it says where an end fails, and how it leaves the files.
+// Tests the thread that ends migrations: what it says if an end fails, and how it leaves the files.
 #include "fused/daemon/migration_watch.h"
 
 #include <atomic>
@@ -9,7 +9,7 @@
 namespace s3oram {
 namespace {
 
-/// A volume all of whose blocks have moved. Only what the watch uses does anything.
+/// A volume whose blocks have all moved. Only the functions that the watch uses do anything.
 class MovedVolume final : public Volume {
  public:
   explicit MovedVolume(BlockDevice& device) : device_(device) {}
@@ -97,7 +97,7 @@ TEST_F(MigrationWatchTest, SaysWhyItDoesNotEndAndTriesAgain) {
   volume_->hindered = true;
   ASSERT_NO_FATAL_FAILURE(watch());
   const EndOfMigration end = failure();
-  expect_words(end, "vault.json cannot be replaced; it is tried again");
+  expect_words(end, "vault.json cannot be replaced; it will be retried");
   EXPECT_TRUE(end.is_retried);
   volume_->hindered = false;
   await_end();
@@ -112,7 +112,7 @@ TEST_F(MigrationWatchTest, AReadOnlyMountDoesNotEndIt) {
   volume_ = std::make_unique<MovedVolume>(*device);
   ASSERT_NO_FATAL_FAILURE(watch());
   const EndOfMigration end = failure();
-  expect_words(end, "mount the vault again without");
+  expect_words(end, "mount it again without");
   EXPECT_FALSE(end.is_retried);
   EXPECT_EQ(volume_->ends, 0);
 }
@@ -121,7 +121,7 @@ TEST_F(MigrationWatchTest, ABackupThatFailsKeepsItFromEnding) {
   device->fail_writes(true);
   ASSERT_NO_FATAL_FAILURE(watch());
   const EndOfMigration end = failure();
-  expect_words(end, "the names must be backed up first, which fails: Input/output error");
+  expect_words(end, "the names must be backed up first, but that fails: Input/output error");
   EXPECT_TRUE(end.is_retried);
   EXPECT_EQ(volume_->ends, 0);
   device->fail_writes(false);
@@ -148,7 +148,7 @@ TEST_F(MigrationWatchTest, LeavesTheFilesInTheMiddleOfABackup) {
     watch_->leave_files();
     left = true;
   });
-  // One block after the other, so slowly that the thread begins long before the last of them.
+  // Releases one block after the other, so slowly that the thread begins long before the last one.
   for (; !left; device->release_write()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   leaves.join();
   device->hold_writes(false);

@@ -1,4 +1,4 @@
-// What operations on files cost in accesses.
+// The number of accesses that operations on files cost.
 #include "tests/fused/fixture.h"
 
 namespace s3oram {
@@ -24,13 +24,13 @@ TEST_F(AccessesTest, AFullOverwriteReadsNothing) {
   accesses();
   const Ino again = find("a");
   write(again, 0, pattern(kTestBlock, 2));
-  write(again, kTestBlock, pattern(100, 2));  // all of its valid bytes
+  write(again, kTestBlock, pattern(100, 2));  // all valid bytes of the block
   sync(again);
   EXPECT_EQ(device->counts().reads, 0u);
   EXPECT_EQ(device->counts().writes, 2u);
   write(again, kTestBlock, "x");
   remount();
-  write(find("a"), kTestBlock, "y");  // a part of them: one read
+  write(find("a"), kTestBlock, "y");  // a part of the valid bytes: one read
   sync(find("a"));
   EXPECT_EQ(device->counts().reads, 1u);
   EXPECT_EQ(device->counts().writes, 1u);
@@ -77,7 +77,7 @@ TEST_F(AccessesTest, ReadingCostsOneAccessABlockAndReadsAhead) {
   remount();
   EXPECT_EQ(read(find("a"), 50 * kTestBlock, 10), text.substr(50 * kTestBlock, 10));
   EXPECT_EQ(read(find("a"), 20 * kTestBlock, 10), text.substr(20 * kTestBlock, 10));
-  EXPECT_EQ(device->counts().reads, 2u);  // no sequence
+  EXPECT_EQ(device->counts().reads, 2u);  // not sequential
 }
 
 }  // namespace

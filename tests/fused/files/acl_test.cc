@@ -1,4 +1,4 @@
-// Access control lists through FileSystem: their format, their modes, and who inherits them.
+// Access control lists through FileSystem: their format, their modes, and how they are inherited.
 #include "fused/files/acl.h"
 
 #include <sys/stat.h>

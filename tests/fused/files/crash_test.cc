@@ -1,4 +1,4 @@
-// What is there after a power cut at a bad moment.
+// The state after a power cut at a bad moment.
 #include <linux/falloc.h>
 #include <linux/fs.h>
 
@@ -68,8 +68,8 @@ TEST_F(CrashTest, BlocksThatNobodyOwnsAreFreedAtMount) {
   const Ino ino = create("a");
   ASSERT_TRUE(fs->sync_names());
   {
-    // The device commits data whose extents the participant could not record: a commit of its own
-    // between two snapshots cannot do that, a copy of an old database can.
+    // The device commits data whose extents the participant could not record. The device's own
+    // commit between two snapshots cannot cause that, but a copy of an old database can.
     auto database =
         Database::open((folder.path() / "vault.db").string(), Database::Mode::read_write);
     ASSERT_TRUE(database);
@@ -151,7 +151,7 @@ TEST_F(CrashTest, AFileWrittenAnewIsNeverEmpty) {
   device->hold_writes(true);
   fs->closed(again);
   ASSERT_TRUE(device->wait_held_writes(1));
-  ASSERT_TRUE(fs->sync_names());  // the new content is not acknowledged
+  ASSERT_TRUE(fs->sync_names());  // the new content is not acknowledged yet
   device->hold_writes(false);
   ASSERT_TRUE(fs->sync_all());
   crash_and_mount();
@@ -177,7 +177,7 @@ TEST_F(CrashTest, AFileOfWhichNothingIsDurableYetIsReplacedAsAWhole) {
 TEST_F(CrashTest, AFileThatIsWrittenAnewAllTheTimeBecomesDurableNowAndThen) {
   unmount();
   options.commit_every = std::chrono::milliseconds(20);
-  options.own_ticker = false;  // which would ask the device while that crashes
+  options.own_ticker = false;  // its own ticker would ask the device while that crashes
   mount();
   const Ino ino = create("a");
   write(ino, 0, "former");
@@ -207,7 +207,7 @@ TEST_F(CrashTest, AHoleInWhatWasNeverFlushedKeepsTheSize) {
   EXPECT_EQ(fs->getattr(find("a"))->st_size, 5 * kTestBlock + 3);
 }
 
-// Neither the old bytes with a hole that belongs to the new ones, nor a size that lost its bytes.
+// A crash leaves neither the old bytes with the new hole, nor the old size without its bytes.
 TEST_F(CrashTest, APunchUpToTheEndGoesWithWhatWasWrittenBeforeIt) {
   const std::string old = pattern(kTestBlock - 100);
   const Ino ino = create("a");
@@ -230,10 +230,10 @@ TEST_F(CrashTest, APunchUpToTheEndGoesWithWhatWasWrittenBeforeIt) {
   EXPECT_EQ(read(find("a")), punched);
 }
 
-// Half of the file may be gone when the power fails, and other operations do not wait for all of
-// it.
+// Half of the file may be gone when the power fails, and other operations do not wait until the
+// whole file is removed.
 TEST_F(CrashTest, ALargeFileIsRemovedInSteps) {
-  constexpr std::uint64_t kBlocks = 20'000;  // two commits in between
+  constexpr std::uint64_t kBlocks = 20'000;  // enough for two commits meanwhile
   const Ino ino = create("a");
   for (std::uint64_t index = 0; index < kBlocks; ++index) write(ino, index * kTestBlock, "x");
   sync(ino);
@@ -262,7 +262,7 @@ TEST_F(CrashTest, NumbersOfUnownedBlocksWaitForTheirFreeing) {
   mount();
   const Ino ino = create("b");
   write(ino, 0, "y");
-  sync(ino);  // takes another number: the device would count a violation
+  sync(ino);  // takes another block number; otherwise the device would count a violation
 }
 
 TEST_F(CrashTest, TruncateAndGrowThenCrash) {

@@ -1,4 +1,4 @@
-// Files through FileSystem, and against a model.
+// Files through FileSystem, compared with a model.
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
@@ -103,7 +103,7 @@ TEST_F(FileTest, RemovingAFileWhileItIsWrittenFreesItsBlocks) {
   EXPECT_TRUE(device->mapped().empty());
 }
 
-/// A file as a string.
+/// The content of a file, as a string.
 struct Model {
   std::string text;
   void write(std::size_t at, const std::string& in) {

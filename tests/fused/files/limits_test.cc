@@ -1,4 +1,4 @@
-// Full disks, devices that fail or are silent, and bounds of memory and size.
+// Full disks, devices that fail or are silent, and limits of memory and size.
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/xattr.h>
@@ -16,7 +16,7 @@ namespace {
 
 class LimitsTest : public FileSystemFixture {};
 
-/// Counts who waits.
+/// Counts the threads that wait.
 class WatchedTiming final : public Timing {
  public:
   Time now() override { return system_timing().now(); }
@@ -41,7 +41,7 @@ TEST_F(LimitsTest, WhatSomebodyWaitsForIsWrittenBeforeTheRest) {
   WatchedTiming timing;
   options.cache.timing = &timing;
   options.cache.in_flight = 1;
-  options.cache.retry = std::chrono::hours(1);  // nobody wakes without a reason
+  options.cache.retry = std::chrono::hours(1);  // nobody wakes up without a reason
   options.own_ticker = false;
   options.commit_every = std::chrono::milliseconds(0);
   mount();
@@ -54,17 +54,17 @@ TEST_F(LimitsTest, WhatSomebodyWaitsForIsWrittenBeforeTheRest) {
   write(small, 0, std::string(kTestBlock, 'y'));
   std::thread syncing([&] { sync(small); });
   ASSERT_TRUE(timing.wait_for_waiting(2));
-  for (int i = 0; i < 2; ++i) {  // the one on its way, and the awaited one
+  for (int i = 0; i < 2; ++i) {  // the write under way, and the one that sync awaits
     ASSERT_TRUE(device->wait_held_writes(1));
     device->release_write();
   }
-  syncing.join();  // while all others are held
+  syncing.join();  // while all other writes are held
   device->hold_writes(false);
   background.join();
   unmount();
 }
 
-// Of small files, which share blocks, too: no more are on their way at a time than of others.
+// The same bound holds for small files, which share blocks.
 TEST_F(LimitsTest, SmallFilesAreWrittenSoManyAtATime) {
   unmount();
   options.cache.in_flight = 1;
@@ -85,7 +85,7 @@ TEST_F(LimitsTest, SmallFilesAreWrittenSoManyAtATime) {
     device->release_write();
   }
   background.join();
-  EXPECT_EQ(device->counts().writes, kFiles / 2u) << "two in a block";
+  EXPECT_EQ(device->counts().writes, kFiles / 2u) << "two files share a block";
   device->hold_writes(false);
   for (int i = 0; i < kFiles; ++i) EXPECT_EQ(read(find(std::to_string(i))), content(i));
 }
@@ -140,7 +140,7 @@ TEST_F(LimitsTest, FailedWritesStayDirtyAndAreTriedAgain) {
   EXPECT_EQ(failed.error(), EIO);
   EXPECT_GT(fs->status().dirty_bytes, 0u);
   EXPECT_EQ(read(ino), "kept");
-  EXPECT_FALSE(fs->sync(ino));  // and not once only
+  EXPECT_FALSE(fs->sync(ino));  // and not only once
   device->fail_writes(false);
   sync(ino);
   EXPECT_EQ(fs->status().dirty_bytes, 0u);
@@ -149,7 +149,7 @@ TEST_F(LimitsTest, FailedWritesStayDirtyAndAreTriedAgain) {
   EXPECT_EQ(read(find("a")), "kept");
 }
 
-/// Time that leaps to the end of each wait, on demand.
+/// A clock that can leap to the end of each wait.
 class LeapingTiming final : public Timing {
  public:
   Time now() override { return system_timing().now() + ahead_.load(); }
@@ -181,7 +181,7 @@ TEST_F(LimitsTest, ASilentDeviceGivesEioAtTheDeadline) {
   EXPECT_EQ(device->counts().reads, 1u);
 }
 
-// If the kernel's read-ahead fails, it asks again at once, for the page that its user wants.
+// If the kernel's read-ahead fails, it immediately asks again, for the page that its user wants.
 TEST_F(LimitsTest, AReadAfterAFailedOneWaitsForAMomentAndALaterOneForTheDeadline) {
   write(create("a"), 0, "x");
   unmount();
@@ -210,7 +210,8 @@ TEST_F(LimitsTest, AReadAfterAFailedOneWaitsForAMomentAndALaterOneForTheDeadline
   unmount();
 }
 
-// They succeed without any server, and must not put off the deadline of who waits for one.
+// Commits succeed without any server, and must not extend the deadline of a caller who waits for
+// one.
 TEST_F(LimitsTest, CommitsAreNoProgressOfASilentDevice) {
   remount_with_deadline(std::chrono::milliseconds(200));
   const Ino ino = create("a");
@@ -280,10 +281,10 @@ TEST_F(LimitsTest, AttributesThatWaitForACommitAreBoundedToo) {
   const std::string large(60'000, 'x');
   for (int i = 0; i < 100; ++i) {
     ASSERT_TRUE(fs->set_xattr(ino, "user." + std::to_string(i), large, 0));
-    // 18 attributes and up to 3 rows of the file, and as many in a commit under way.
+    // 18 attributes and up to 3 rows of the file, and as many again in a commit under way.
     ASSERT_LE(fs->status().uncommitted_rows, 2 * (18 + 3u));
   }
-  // A content that replaces another does not count twice.
+  // A value that replaces another does not count twice.
   const auto commits = device->counts().commits;
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(fs->set_xattr(ino, "user.0", large, 0));
   EXPECT_LE(device->counts().commits, commits + 1);
@@ -297,7 +298,8 @@ TEST_F(LimitsTest, AFullDiskIsSaidBeforeDataIsTaken) {
   const Ino ino = create("a");
   EXPECT_EQ(fs->write(ino, 0, as_bytes("x"), false).error(), ENOSPC);
   EXPECT_EQ(fs->getattr(ino)->st_size, 0);
-  EXPECT_TRUE(device->take_looked_for_room()) << "nothing else would find that there is room again";
+  EXPECT_TRUE(device->take_looked_for_room())
+      << "nothing else would notice that there is room again";
   room = 1u << 30;
   write(ino, 0, "x");
   EXPECT_FALSE(device->take_looked_for_room());
@@ -319,7 +321,7 @@ TEST_F(LimitsTest, WhatIsWrittenInPlaceNeedsNoRoom) {
   EXPECT_EQ(fs->write(create("c"), 0, as_bytes(pattern(8 * kTestBlock)), false).error(), ENOSPC);
 }
 
-// The content that it replaces gives it room.
+// The replaced content makes room for the new one.
 TEST_F(LimitsTest, OnAFullDeviceAFileIsReplaced) {
   for (const bool itself : {true, false}) {
     unmount();
@@ -344,8 +346,8 @@ TEST_F(LimitsTest, OnAFullDeviceAFileIsReplaced) {
   }
 }
 
-// The same of what comes from the page cache, which has been taken when it turns out: all that is
-// in flight then is tried again, however long it took.
+// The same holds for data from the page cache, which has been accepted by the time its failure
+// shows. Then everything in flight is tried again, however long it took.
 TEST_F(LimitsTest, OnAFullDeviceAFileIsReplacedFromThePageCache) {
   unmount();
   options.cache.retry = std::chrono::milliseconds(0);
@@ -362,7 +364,7 @@ TEST_F(LimitsTest, OnAFullDeviceAFileIsReplacedFromThePageCache) {
   EXPECT_TRUE(read(find("a")) == next);
 }
 
-// By its first failure the device looks for room again, so that the second one counts.
+// After the first failure the device looks for room again, so only the second failure counts.
 TEST_F(LimitsTest, WhatFindsNoRoomIsTriedOnceMore) {
   unmount();
   options.cache.retry = std::chrono::milliseconds(0);
@@ -394,7 +396,7 @@ TEST_F(LimitsTest, OnceThereIsRoomAgainNothingIsHeldBack) {
   ASSERT_TRUE(fs->write(ino, 0, as_bytes("x"), true));
   EXPECT_EQ(fs->closing(ino).error(), ENOSPC);
   room = 1u << 30;
-  EXPECT_TRUE(fs->closing(ino)) << "it is still on its way, but not for want of room";
+  EXPECT_TRUE(fs->closing(ino)) << "it is still under way, but not because room is lacking";
   device->hold_writes(false);
 }
 
@@ -416,7 +418,7 @@ TEST_F(LimitsTest, FreeIsWhatEveryDiskHasRoomFor) {
   EXPECT_EQ(free_bytes(), 0u);
 }
 
-// Otherwise df promises what a write cannot have.
+// Otherwise df would promise room that no write can have.
 TEST_F(LimitsTest, WhatIsNotWrittenYetIsNotFree) {
   unmount();
   options.cache.free_bytes = [&] {
@@ -435,7 +437,7 @@ TEST_F(LimitsTest, WhatIsNotWrittenYetIsNotFree) {
   ASSERT_TRUE(fs->unlink(kRootIno, "not whole"));
   fs->forget(part, 1);
   EXPECT_EQ(fs->statfs()->f_bavail + 30, before.f_bavail)
-      << "what was never written is free at once";
+      << "blocks that were never written are free immediately";
   write(create("last"), 0, pattern(54 * kTestBlock));
   EXPECT_EQ(fs->statfs()->f_bavail, 0u);
   EXPECT_EQ(fs->write(create("more"), 0, as_bytes("x"), false).error(), ENOSPC);
@@ -467,11 +469,11 @@ TEST_F(LimitsTest, WhatCannotHaveRoomIsNotAllocated) {
   EXPECT_TRUE(fs->fallocate(ino, 0, 0, 10 * kTestBlock)) << "most of it is there";
   EXPECT_EQ(fs->fallocate(ino, 0, 0, 10 * kTestBlock + 1).error(), ENOSPC);
   EXPECT_EQ(fs->fallocate(ino, 0, 8 * kTestBlock, 8 * kTestBlock).error(), ENOSPC)
-      << "what the file has elsewhere is no room";
+      << "the file's other blocks do not count as room";
   EXPECT_TRUE(fs->fallocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 1ull << 44));
 }
 
-// The kernel takes any offset before it asks, and a failure comes too late.
+// The kernel accepts any offset before it asks, and a failure comes too late.
 TEST_F(LimitsTest, FilesEndWhereAllNumbersDo) {
   constexpr std::uint64_t kEnd = std::numeric_limits<std::int64_t>::max();
   const Ino ino = create("a");
@@ -497,7 +499,7 @@ TEST_F(LimitsTest, FilesEndWhereAllNumbersDo) {
   EXPECT_EQ(read(found), "start");
 }
 
-// An error would lose it, and the fsync after the one that reports it would succeed.
+// An error would lose the data, and the fsync after the one that reports the error would succeed.
 TEST_F(LimitsTest, AFullDiskDoesNotLoseWhatTheKernelHasTaken) {
   unmount();
   std::uint64_t room = 0;
@@ -531,10 +533,10 @@ TEST_F(LimitsTest, MemoryIsBoundedHoweverManyFilesTheKernelRemembers) {
   const Ino open = files.front(), unlinked = files.back();
   ASSERT_TRUE(fs->unlink(kRootIno, "f999"));
   fs->beat();  // flushes and commits
-  fs->beat();  // what was flushed may go
+  fs->beat();  // what was flushed may leave memory
   const FileSystemStatus status = fs->status();
   EXPECT_LE(status.cache_bytes, status.cache_limit);
-  EXPECT_LT(status.nodes, 150u);  // those with cached blocks stay
+  EXPECT_LT(status.nodes, 150u);  // inodes with cached blocks stay
   EXPECT_EQ(status.inodes, 1001u);
   for (int i = 0; i < 999; ++i)  // the kernel still uses their numbers
     ASSERT_EQ(read(files[static_cast<std::size_t>(i)]), "content " + std::to_string(i));

@@ -1,4 +1,4 @@
-// Positions of names in directories.
+// The positions of names in directories.
 #include "fused/files/listings.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ std::vector<DirectoryEntry> all_of(const Listing& listing) {
   return entries;
 }
 
-/// Many names have one hash.
+/// A hash that many names share.
 DirPosition coarse(std::string_view name) { return 3 + usual_position(name) % 16; }
 DirPosition same(std::string_view) { return 7; }
 
@@ -36,7 +36,7 @@ TEST(Listings, PositionsNeverChange) {  // clients keep them
 }
 
 TEST(Listings, PositionsFitThirtyTwoBitProgramsAndAreUnique) {
-  constexpr int kNames = 1'000'000;  // some hundred pairs of them have one hash
+  constexpr int kNames = 1'000'000;  // some hundred pairs of them have the same hash
   const auto entries = all_of(Listing(numbered(kNames)));
   ASSERT_EQ(entries.size(), std::size_t{kNames});
   DirPosition last = kPositionOfParent;
@@ -74,7 +74,7 @@ TEST(Listings, WhatIsThereAllTheTimeIsReadOnce) {
     SCOPED_TRACE(seed);
     std::mt19937 dice(seed);
     const auto below = [&](unsigned bound) { return static_cast<int>(dice() % bound); };
-    Listing listing(numbered(100), coarse);  // the even ones stay
+    Listing listing(numbered(100), coarse);  // the names with even numbers stay
     std::multiset<std::string> seen;
     for (DirPosition at = 0;;) {
       std::vector<DirectoryEntry> some;
@@ -88,7 +88,7 @@ TEST(Listings, WhatIsThereAllTheTimeIsReadOnce) {
         const bool stays = which < 100 && which % 2 == 0;
         if (!stays && below(2) == 0)
           listing.erase(name);
-        else if (!stays || below(2) == 0)  // a file that replaces the one of a name that stays
+        else if (!stays || below(2) == 0)  // another file takes the place of a name that stays
           listing.put(name, static_cast<Ino>(1000 + below(1000)), S_IFREG);
       }
     }
@@ -103,17 +103,17 @@ TEST(Listings, OpenOnesAreKeptAndOthersForAWhile) {
   EXPECT_TRUE(listings.opened(1));
   EXPECT_FALSE(listings.opened(1));
   listings.keep(1, Listing(numbered(10)), start);
-  listings.keep(2, Listing(numbered(10)), start);  // open nowhere
+  listings.keep(2, Listing(numbered(10)), start);  // no directory is open
   listings.trim(start + Listings::kIdle);
   EXPECT_TRUE(listings.find(1));
   EXPECT_FALSE(listings.find(2));
   listings.closed(1, start);
   listings.trim(start + Listings::kIdle);
-  EXPECT_TRUE(listings.find(1)) << "still open once";
+  EXPECT_TRUE(listings.find(1)) << "it is still open once";
   listings.closed(1, start);
   listings.trim(start + Listings::kIdle / 2);
   EXPECT_TRUE(listings.find(1));
-  EXPECT_TRUE(listings.opened(1)) << "by nobody else";
+  EXPECT_TRUE(listings.opened(1)) << "nobody else has it open";
   listings.trim(start + Listings::kIdle);
   EXPECT_TRUE(listings.find(1));
 }

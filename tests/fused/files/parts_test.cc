@@ -1,4 +1,4 @@
-// The parts of a file system, each without the others that it does not need.
+// The parts of a file system, each without the parts that it does not need.
 #include <sys/xattr.h>
 
 #include "fused/files/directories.h"
@@ -117,7 +117,7 @@ TEST_F(PartsTest, AKeptListingFollowsTheNames) {
   const auto first = make(S_IFREG | 0644), second = make(S_IFREG | 0644);
   ASSERT_TRUE(names.add(*root, "a", *first, 1));
   EXPECT_TRUE(names.open(kRootIno));
-  EXPECT_EQ(names.list(*root, 0, 100)->size(), 3u);  // with "." and ".."
+  EXPECT_EQ(names.list(*root, 0, 100)->size(), 3u);  // includes "." and ".."
   ASSERT_TRUE(names.add(*root, "b", *second, 1));
   names.remove(*root, "a", *first);
   const auto listed = names.list(*root, kPositionOfParent, 100);

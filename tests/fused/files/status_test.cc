@@ -1,4 +1,4 @@
-// What a file system says of itself, and forgets when it is told to.
+// What a file system reports about itself, and forgets when it is told to.
 #include "tests/fused/fixture.h"
 
 namespace s3oram {
@@ -35,7 +35,7 @@ TEST_F(FileSystemStatusTest, ACommitUnderWayIsNotDurableYet) {
   EXPECT_EQ(fs->status().uncommitted_rows, 0u);
 }
 
-// It keeps its former content until the new one can commit.
+// The file keeps its previous content until the new one can commit.
 TEST_F(FileSystemStatusTest, AFileThatWasEmptiedIsNotDurableYet) {
   const Ino ino = create("file");
   write(ino, 0, pattern(3 * kTestBlock));
@@ -74,7 +74,7 @@ TEST_F(FileSystemStatusTest, WhatIsDroppedIsReadAgain) {
   accesses();
   EXPECT_EQ(read(ino), pattern(2 * kTestBlock));
   EXPECT_EQ(accesses(), 0u);
-  write(ino, 0, "X");  // dirty: stays
+  write(ino, 0, "X");  // dirty, so it stays
   fs->drop_clean();
   EXPECT_EQ(read(ino, 0, 1), "X");
   EXPECT_EQ(accesses(), 0u);

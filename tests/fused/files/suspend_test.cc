@@ -1,4 +1,4 @@
-// A file system that ends while the kernel keeps the mount, and the next one that goes on.
+// A file system that ends while the kernel keeps the mount, and the next one, which takes over.
 #include "tests/fused/fixture.h"
 
 namespace s3oram {

@@ -1,4 +1,4 @@
-// What files hold, through the kernel.
+// The content of files, through the kernel.
 #include <linux/falloc.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
@@ -18,8 +18,8 @@
 namespace s3oram {
 namespace {
 
-/// Runs `work` in a forked process and gives what it returns. For mappings: a page fault on our own
-/// mount would hold the address space that the file system's threads need to answer it.
+/// Runs `work` in a forked process and returns its result. Needed for mappings: a page fault on the
+/// test's own mount would hold the address space that the file system's threads need to answer it.
 int in_child(const std::function<int()>& work) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(work());
@@ -28,7 +28,7 @@ int in_child(const std::function<int()>& work) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/// Gives how much the kernel takes.
+/// Writes until the kernel takes no more. Returns the number of bytes written.
 std::size_t write_what_goes(int file, const std::string& text) {
   std::size_t written = 0;
   while (written < text.size()) {
@@ -83,7 +83,7 @@ TEST_F(MountTest, TruncateSparseAndHoles) {
   EXPECT_EQ(info(root / "a").st_blocks, 1);
   ASSERT_EQ(::fsync(file), 0);
   EXPECT_EQ(info(root / "a").st_size, 100 * kTestBlock + 1);
-  EXPECT_EQ(info(root / "a").st_blocks, 1);  // the kernel was told at once
+  EXPECT_EQ(info(root / "a").st_blocks, 1);  // the kernel was told immediately
   EXPECT_EQ(::lseek(file, 0, SEEK_DATA), 100 * kTestBlock);
   EXPECT_EQ(::lseek(file, 0, SEEK_HOLE), 0);
   EXPECT_EQ(::ftruncate(file, 5), 0);
@@ -104,7 +104,7 @@ TEST_F(MountTest, SeekSeesWhatIsStillInTheKernelsCache) {
   EXPECT_EQ(::lseek(file, 10 * kTestBlock, SEEK_HOLE), 10 * kTestBlock + 1);
 }
 
-// tar -S reads nothing of a file that takes no room.
+// tar -S reads nothing from a file that takes no room.
 TEST_F(MountTest, WhatIsStillInTheKernelsCacheTakesRoom) {
   put(root / "there", "");
   EXPECT_EQ(info(root / "there").st_blocks, 0);
@@ -142,7 +142,7 @@ TEST_F(MountTest, ARenameOverAFileBringsWhatIsStillInTheKernelsCache) {
   EXPECT_EQ(read(find("c")), "old");
 }
 
-// Else programs see what is gone after the next mount.
+// Otherwise programs see data that is gone after the next mount.
 TEST_F(MountTest, WhatCouldNotBeTakenIsNotShown) {
   const std::string text = pattern(3 * options.cache.limit);
   std::size_t written = 0;
@@ -168,7 +168,7 @@ TEST_F(MountTest, WhatCouldNotBeTakenIsNotShown) {
     holes += block == std::string(kTestBlock, '\0');
   }
   EXPECT_GT(taken, 0u);
-  EXPECT_GT(holes, 0u) << "all of it was taken";
+  EXPECT_GT(holes, 0u) << "everything was accepted";
   EXPECT_EQ(taken + holes, written / kTestBlock);
   const auto size = info(root / "a").st_size;
   remount_kernel();
@@ -176,8 +176,8 @@ TEST_F(MountTest, WhatCouldNotBeTakenIsNotShown) {
   EXPECT_TRUE(content(root / "a") == seen);
 }
 
-// The file would have holes where the kernel gave up what it could not write back, and its writer
-// was not told.
+// The file would have holes where the kernel gave up data that it could not write back, and its
+// writer was not told.
 TEST_F(MountTest, ARenameInstallsNothingOfWhichTheKernelHasLostAPart) {
   put(root / "a", "old");
   unmount_kernel();
@@ -192,7 +192,7 @@ TEST_F(MountTest, ARenameInstallsNothingOfWhichTheKernelHasLostAPart) {
   EXPECT_EQ(::rename((root / "new").c_str(), (root / "a").c_str()), -1);
   EXPECT_EQ(errno, EIO);
   EXPECT_EQ(content(root / "a"), "old");
-  EXPECT_EQ(::fsync(file), -1);  // now it is told, and may do what it likes
+  EXPECT_EQ(::fsync(file), -1);  // now it is told, and the rename may go on
   const auto installed = [&] {   // on a busy machine the deadline may pass once more
     return ::pwrite(file, text.data(), text.size(), 0) == ssize_t(text.size()) &&
            ::fsync(file) == 0 && ::rename((root / "new").c_str(), (root / "a").c_str()) == 0;
@@ -279,7 +279,7 @@ TEST_F(MountTest, ProcessesShareLocksAndMaps) {
   constexpr unsigned kProcesses = 4, kRounds = 300;
   constexpr off_t kFar = 3 * kTestBlock;
   put(root / "counter", std::string(4 * kTestBlock, '\0'));
-  // Half of them count in a map, the others by reading and writing.
+  // Half of the processes count in a map, the others by reading and writing.
   const auto count = [&](bool maps) {
     const int file = ::open((root / "counter").c_str(), O_RDWR);
     void* mapped = ::mmap(nullptr, 4 * kTestBlock, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);

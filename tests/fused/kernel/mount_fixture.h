@@ -1,4 +1,4 @@
-// A file system that the kernel has mounted, in this process.
+// A file system that the kernel has mounted, served by this process.
 #pragma once
 
 #include <fcntl.h>
@@ -83,7 +83,7 @@ class MountTest : public FileSystemFixture {
     runner.join();
     kernel.reset();
   }
-  /// The daemon dies, with what the kernel has not sent.
+  /// The daemon dies, and with it what the kernel has not sent.
   void crash_kernel() {
     device->fail_writes(true);
     device->fail_commits(true);
@@ -96,7 +96,7 @@ class MountTest : public FileSystemFixture {
     mount_kernel();
   }
 
-  const Descriptor cpu_latency{::memfd_create("latency", 0)};  // in place of the machine's
+  const Descriptor cpu_latency{::memfd_create("latency", 0)};  // stands in for the machine's own
   stdfs::path root;
   std::unique_ptr<FuseMount> kernel;
   std::thread runner;

@@ -1,5 +1,5 @@
 // What outlives the kernel's memory of a file: file handles, and positions in directories, as NFS
-// servers keep them. And files without a name.
+// servers keep them. Includes files without a name.
 #include <dirent.h>
 #include <sys/syscall.h>
 
@@ -34,7 +34,7 @@ class HandleTest : public MountTest {
         << path << ": " << std::strerror(errno);
     return handle;
   }
-  /// A descriptor, or a negative error number.
+  /// Returns a descriptor, or a negative error number.
   int open(Handle& handle, int flags = O_RDONLY) {
     const OpenFile mount(root, O_RDONLY | O_DIRECTORY);
     const int fd = ::open_by_handle_at(mount, handle.get(), flags);
@@ -46,7 +46,7 @@ class HandleTest : public MountTest {
     const auto got = ::read(file.get(), text.data(), text.size());
     return got < 0 ? std::strerror(errno) : std::string(text.data(), static_cast<std::size_t>(got));
   }
-  /// The kernel forgets all inodes that nobody uses.
+  /// Makes the kernel forget all inodes that nobody uses.
   void make_kernel_forget() {
     ::sync();
     put("/proc/sys/vm/drop_caches", "2");
@@ -150,7 +150,7 @@ class PositionTest : public MountTest {
     stdfs::create_directory(root / "d");
     for (int i = 0; i < count; ++i) make("name " + std::to_string(i));
   }
-  /// So long ago that the kernel may remember the listing.
+  /// Makes the last change so old that the kernel may remember the listing.
   void let_grow_old() {
     unmount_kernel();
     unmount();
@@ -161,7 +161,7 @@ class PositionTest : public MountTest {
     mount();
     mount_kernel();
   }
-  /// Reads from where the directory is, up to `most` names.
+  /// Reads at most `most` names from the directory's current position.
   static std::vector<std::string> names(const Directory& directory, int most = 1'000'000) {
     std::vector<std::string> all;
     for (const dirent* entry; most > 0 && (entry = ::readdir(directory.get())); --most)
@@ -201,8 +201,8 @@ TEST_F(PositionTest, EveryPositionLeadsBackToItsPlace) {
   EXPECT_EQ(names(directory).size(), 302u);
 }
 
-// As an NFS server does: it opens the directory again for every few names. Others read it
-// meanwhile, and the name that was read last is removed.
+// Works as an NFS server does, and opens the directory again for every few names. Other programs
+// read it meanwhile, and the name that was read last is removed.
 TEST_F(PositionTest, AListingGoesOnInADirectoryThatWasOpenedAgain) {
   constexpr int kNames = 1000;
   make_names(kNames);
@@ -268,12 +268,12 @@ class UnnamedTest : public MountTest {
   void SetUp() override {
     MountTest::SetUp();
     const int fd = ::open(root.c_str(), O_TMPFILE | O_RDWR, 0600);
-    if (fd < 0 && errno == EOPNOTSUPP) GTEST_SKIP() << "this kernel does not ask for them";
+    if (fd < 0 && errno == EOPNOTSUPP) GTEST_SKIP() << "this kernel does not ask FUSE for them";
     ASSERT_GE(::close(fd), 0);
     EXPECT_TRUE(only_root_is_left());
   }
   std::uint64_t inodes() { return fs->status().inodes; }
-  /// Waits: close() returns before the kernel tells that it has forgotten the file.
+  /// Waits, because close() returns before the kernel says that it has forgotten the file.
   bool only_root_is_left() {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (inodes() > 1 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();

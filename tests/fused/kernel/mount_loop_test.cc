@@ -29,8 +29,8 @@ TEST_F(MountTest, WhoWaitsForTheDeviceKeepsNobodyElseWaiting) {
   EXPECT_EQ(asked.get(), "x");
 }
 
-// The kernel would take the times that it cannot send for a lost write, and tell who closes the
-// file next.
+// Otherwise the kernel would mistake the times that it cannot send for a lost write, and report an
+// error to the process that closes the file next.
 TEST_F(MountTest, WhoIsKilledInARenameLeavesNoErrorBehind) {
   put(root / "old", "old");
   ASSERT_TRUE(fs->sync_all());
@@ -41,7 +41,7 @@ TEST_F(MountTest, WhoIsKilledInARenameLeavesNoErrorBehind) {
     ::_exit(::syscall(SYS_renameat2, AT_FDCWD, (root / "new").c_str(), AT_FDCWD,
                       (root / "old").c_str(), 0) != 0);
   ASSERT_TRUE(device->wait_held_writes(1));
-  // It waits for the answer.
+  // Waits until the child waits for its answer.
   const std::string call = std::to_string(SYS_renameat2) + " ";
   while (!content(stdfs::path("/proc") / std::to_string(child) / "syscall").starts_with(call))
     std::this_thread::yield();
@@ -70,9 +70,9 @@ TEST_F(MountTest, MoreMayWaitThanThereAreThreads) {
   for (auto& one : synced) EXPECT_TRUE(one.get());
 }
 
-// Each of them needs other threads to take what the kernel still has.
+// Each rename needs other threads to take requests that the kernel still has.
 TEST_F(MountTest, MoreMayRenameThanThereAreThreads) {
-  constexpr int kMany = 100;  // in a directory each: the kernel renames one at a time in one
+  constexpr int kMany = 100;  // the kernel renames one at a time in a directory
   const auto place = [this](int i) { return root / std::to_string(i); };
   for (int i = 0; i < kMany; ++i) {
     stdfs::create_directory(place(i));
@@ -101,7 +101,7 @@ TEST_F(MountTest, ProcessorsStayAwakeWhileQuestionsFollowClosely) {
     return latencies;
   };
   struct stat file {};
-  // On a busy machine it takes a while until many have followed each other closely.
+  // On a busy machine it takes a while until many requests have followed each other closely.
   for (int i = 0; ::fstat(cpu_latency.get(), &file) == 0 && file.st_size == 0; ++i)
     ASSERT_NE(::access((root / std::to_string(i)).c_str(), F_OK), 0);
   while (asked().back() == 0) std::this_thread::yield();

@@ -94,7 +94,7 @@ TEST_F(MountTest, AListingThatTheKernelRemembersIsNeverOld) {
   stdfs::rename(root / "d/b", root / "e/b");
   EXPECT_EQ(names("d"), Names({"c"}));
   EXPECT_EQ(names("e"), Names({"b"}));
-  stdfs::rename(root / "d/c", root / "e/b");  // of the same file: nothing happens
+  stdfs::rename(root / "d/c", root / "e/b");  // two names of one file: nothing happens
   EXPECT_EQ(info(root / "e/b").st_nlink, 2u);
   stdfs::remove(root / "d/c");
   EXPECT_EQ(names("d"), Names());
@@ -146,8 +146,8 @@ TEST_F(MountTest, ALargeDirectory) {
   EXPECT_EQ(fs->status().inodes, 1u);
 }
 
-// Names that were read before stay read, and those that were there all the time are found, whatever
-// happens to the kernel's memory of the listing and to other names meanwhile.
+// A name that was read stays read, and names that exist all the time are found, whatever happens to
+// the kernel's memory of the listing and to other names meanwhile.
 TEST_F(MountTest, AListingGoesOnWhereItWas) {
   constexpr int kNames = 2000;
   const auto made = [this](const std::string& name) {
@@ -164,7 +164,7 @@ TEST_F(MountTest, AListingGoesOnWhereItWas) {
     stdfs::create_directory(root / "d");
     for (int i = 0; i < kNames; ++i) made("name " + std::to_string(i));
     ASSERT_EQ(list(), kNames);
-    ASSERT_EQ(list(), kNames);  // of the kernel's memory
+    ASSERT_EQ(list(), kNames);  // answered from the kernel's memory
     const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir((root / "d").c_str()),
                                                         ::closedir);
     std::set<std::string> seen;
@@ -286,7 +286,7 @@ TEST_F(MountTest, NamesThatAreTooLongAndMissing) {
   EXPECT_EQ(errno, ENAMETOOLONG);
   put(root / std::string(255, 'n'), "x");
   EXPECT_FALSE(stdfs::exists(root / "later"));
-  put(root / "later", "x");  // although the kernel remembered that it does not exist
+  put(root / "later", "x");  // although the kernel remembered that it did not exist
   EXPECT_TRUE(stdfs::exists(root / "later"));
   EXPECT_EQ(::rmdir((root / "later").c_str()), -1);
   EXPECT_EQ(errno, ENOTDIR);

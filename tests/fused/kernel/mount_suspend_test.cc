@@ -1,4 +1,4 @@
-// A mount that loses its file system, refuses everything, and gets one again.
+// A mount that loses its file system, refuses everything, and gets a file system again.
 #include <fcntl.h>
 #include <sys/statfs.h>
 #include <sys/xattr.h>
@@ -15,7 +15,7 @@ constexpr std::size_t kLargest = 1u << 20;
 
 class MountSuspendTest : public MountTest {
  protected:
-  /// Ends the file system, and keeps the mount.
+  /// Ends the file system, but keeps the mount.
   void suspend() {
     kernel->withdraw();
     ASSERT_TRUE(fs->sync_all());

@@ -10,7 +10,7 @@ namespace {
 VolumeParams params_of(std::uint64_t seed, std::uint32_t block_size) {
   const auto evict_every = static_cast<std::uint16_t>(2 + seed % 3);
   if (seed % 2 == 0) return {{1, 3}, block_size, min_bucket_size(evict_every, 20), evict_every};
-  // Now and then something overflows.
+  // In some seeds buckets overflow now and then.
   const auto bucket_size = static_cast<std::uint16_t>(2 + seed / 2 % 4);
   return {.scheme = {1, 3},
           .block_size = block_size,
@@ -23,7 +23,7 @@ VolumeParams params_of(std::uint64_t seed, std::uint32_t block_size) {
 
 }  // namespace
 
-/// The engine as the file system sees it, until the client dies: what its ghost calls is not heard.
+/// The engine as the file system sees it, until the client dies; later calls are ignored.
 class ClusterWorld::Device final : public BlockDevice, public CommitParticipant {
  public:
   explicit Device(Engine& engine) : engine_(engine) { engine_.set_participant(this); }

@@ -1,6 +1,6 @@
 // A world of the real client and real servers, on simulated disks and a simulated network
-// (tests/sim). The power goes for the client, for everybody, or between any two operations of the
-// client's disk; or the client's process is killed.
+// (tests/sim). The client or everyone loses power, even between any two operations of the client's
+// disk; or the client's process is killed.
 #pragma once
 
 #include <memory>
@@ -34,7 +34,7 @@ class ClusterWorld final : public World {
 
   test::Cluster cluster_;
   std::shared_ptr<Device> device_;
-  Time wakes_{};  // a timer is set for then
+  Time wakes_{};  // when a timer is set to go off
   bool on_ = false;
 };
 

@@ -10,7 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-const std::size_t kStory = getenv("STORY") ? 4000 : 40;  // operations that a report tells
+const std::size_t kStory = getenv("STORY") ? 4000 : 40;  // operations that a report shows
 
 FileSystemOptions random_options(World& world) {
   Dice& dice = world.dice;
@@ -54,7 +54,7 @@ Driver::Begun Driver::begin(std::string what) {
       fmt::format("{:6} {} {:>{}}{}", tree_.ended(), time() / 1000000, "", 2 * depth_, what));
   if (story_.size() > kStory) story_.erase(story_.begin());
   let_give_way();
-  // A block that found no room says so until it is tried again.
+  // A block that found no room reports this until it is tried again.
   const bool was_troubled = healthy_since_ > Timing::Time() &&
                             world_.now() < healthy_since_ + 5 * fs_options_.cache.retry;
   return {tree_.ended(), world_.trouble() != Trouble::none, was_troubled, std::move(what)};
@@ -80,7 +80,7 @@ void Driver::let_give_way() {
   for (auto& [ino, file] : tree_.files) file.may_give_way(tree_.ended());
 }
 
-/// Other threads of the file system, and of its users.
+/// What other threads of the file system, and other users, do meanwhile.
 void Driver::meanwhile() {
   if (world_.trouble() != Trouble::none) {
     healthy_since_ = world_.now();
@@ -94,7 +94,7 @@ void Driver::meanwhile() {
   --depth_;
 }
 
-/// A healthy file system commits by itself.
+/// A healthy file system commits in the background.
 void Driver::beat() {
   beating_ = true;
   const auto start = world_.now();
@@ -114,13 +114,13 @@ void Driver::beat() {
 
 // ---- mounting ----------------------------------------------------------------------------------
 
-/// `quiet`: nothing happens by itself.
+/// With `quiet`, nothing happens in the background.
 void Driver::mount(bool quiet) {
   quiet_ = true;
   FileSystemOptions options = fs_options_;
   if (quiet) options.update_atime = false;
   auto mounted = FileSystem::mount(world_.device(), world_.database(), options, world_.disk());
-  if (!mounted) throw Violation("it does not mount: " + mounted.error().message);
+  if (!mounted) throw Violation("mounting fails: " + mounted.error().message);
   fs_ = std::move(*mounted);
   references_ = {{kRootIno, 1}};
   next_beat_ = world_.now();
@@ -132,7 +132,7 @@ void Driver::unmount() {
   for (auto& [ino, file] : tree_.files) file.may_settle(tree_.ended());
   quiet_ = true;
   const Status status = fs_->unmount();
-  if (!status) throw Violation("it does not unmount: " + status.error().message);
+  if (!status) throw Violation("unmounting fails: " + status.error().message);
   world_.check_use();
   world_.power_off();
   fs_.reset();
@@ -153,7 +153,7 @@ void Driver::check_same(const Observed& seen) {
       throw Violation(fmt::format("the content of inode {} is not what it was", ino));
 }
 
-/// All this is durable, and nothing else is.
+/// Exactly this is durable.
 void Driver::reenrol(const Observed& seen) {
   tree_ = Tree(kBlock, seen.names, seen.files);
   tree_.end_operation(time());
@@ -180,8 +180,9 @@ void Driver::check(const Observed& seen) {
     if (fits) return;
   }
   if (reason.empty()) {
-    reason = fmt::format("the names are as after none of the operations {} to {}; of each:",
-                         tree_.durable(), tree_.ended());
+    reason =
+        fmt::format("the names do not match any state after operations {} to {}:", tree_.durable(),
+                    tree_.ended());
     for (Index index = tree_.durable(); index <= tree_.ended(); ++index)
       reason += fmt::format("\n  {}: {}", index, difference(*instants[index].names, seen.names));
   }
@@ -195,7 +196,7 @@ void Driver::recover() {
   beating_ = false;
   depth_ = 0;
   for (Pending& pending : pending_) {
-    // Its last step is done without waiting.
+    // The last step of an operation is done without waiting.
     pending.steps.pop_back();
     tree_.files.at(pending.ino).apply(std::move(pending.steps), pending.begins, kNever);
   }
@@ -252,8 +253,8 @@ void Driver::delete_everything() {
     }
     const Name name = at->first;
     unlink(name, tree_.is_directory(at->second));
-    // No ticker makes room for more changes meanwhile.
-    if (!fs_->sync_names()) throw Violation("what was deleted does not commit");
+    // Otherwise the ticker would make room for more changes meanwhile.
+    if (!fs_->sync_names()) throw Violation("the deletions do not commit");
   }
 }
 
@@ -264,19 +265,19 @@ void Driver::finish() {
   world_.power_on();
   mount(true);
   check_same(observe(*fs_, kBlock));
-  sleep(std::chrono::seconds(2));  // what is read ahead arrives
+  sleep(std::chrono::seconds(2));  // blocks that are read ahead arrive
   delete_everything();
   unmount();
   world_.power_on();
   mount(true);
   if (world_.mapped() != 0 || fs_->status().inodes != 1)
-    throw Violation(fmt::format("{} blocks and {} inodes are left of nothing", world_.mapped(),
+    throw Violation(fmt::format("{} blocks and {} inodes are left of no file", world_.mapped(),
                                 fs_->status().inodes));
   world_.power_off();
   fs_.reset();
 }
 
-/// As committed: blocks of their own, and packs.
+/// The blocks of files as committed: their own, and those of packs.
 std::size_t Driver::blocks_of_files() {
   auto database = Database::open(world_.database(), Database::Mode::read_only, world_.disk());
   if (!database) throw Violation(database.error().message);

@@ -1,5 +1,5 @@
-// Does random things to a file system on a World, compares every answer with a Tree, cuts the power
-// in the middle, and checks that what is left is what the history allows.
+// Runs random operations on a file system in a World, compares every answer with a Tree, cuts the
+// power at any moment, and checks that the remaining state is one that the history allows.
 #pragma once
 
 #include <list>
@@ -16,10 +16,10 @@ inline constexpr std::uint32_t kBlock = 512;
 
 struct DriverOptions {
   std::uint64_t operations = 150;
-  std::uint64_t most_steps = 400;  // until the power goes
+  std::uint64_t most_steps = 400;  // steps before the power is cut, at most
 };
 
-/// An inode is in a set for as long as a scope lasts; a power cut may empty the set before.
+/// Keeps an inode in a set for the length of a scope; a power cut may empty the set earlier.
 template <class Set>
 class Held {
  public:
@@ -43,11 +43,11 @@ class Driver {
   void run();
 
   std::uint64_t cuts() const { return cuts_; }
-  /// The last operations, for a report.
+  /// Returns the last operations, for a report.
   std::string story() const;
 
  private:
-  // driver.cc: the life of a mount
+  // driver.cc: mounting and unmounting
   void mount(bool quiet);
   void unmount();
   void recover();
@@ -62,7 +62,7 @@ class Driver {
   void finish();
   void sleep(std::chrono::milliseconds time);
 
-  // operations.cc: all return whether they did anything
+  // operations.cc: each returns whether it did anything
   bool operate();
   bool write(Ino ino, std::uint64_t offset, std::uint64_t length);
   bool resize(Ino ino, std::uint64_t size);
@@ -87,7 +87,7 @@ class Driver {
   bool compare(Ino ino);
   bool forget(Ino ino);
 
-  // What the kernel does for a file system.
+  // What the kernel does with a file system.
   void know(Ino ino);
   /// Files whose new content may commit while an operation runs.
   using Settling = std::vector<std::pair<Ino, std::size_t>>;
@@ -107,8 +107,8 @@ class Driver {
   };
   Begun begin(std::string what);
   void end();
-  /// True if the operation succeeded and should have; false if it failed as it should have, or as
-  /// the world's trouble allows.
+  /// Returns true if the operation succeeded and should have. Returns false if it failed as it
+  /// should have, or as the world's trouble allows.
   bool judge(const Begun& begun, int error, int expected = 0) const;
   bool is_still(Ino ino) const { return !exclusive_.contains(ino) && !shared_.contains(ino); }
   void reenrol_times(Ino ino);
@@ -124,7 +124,7 @@ class Driver {
   std::unique_ptr<FileSystem> fs_;
 
   std::map<Ino, std::uint64_t> references_;
-  std::set<Ino> exclusive_;    // inodes whose data one operation alone may change
+  std::set<Ino> exclusive_;    // inodes whose data only one operation may change
   std::multiset<Ino> shared_;  // inodes into which single blocks are written
   std::multiset<Ino> busy_;    // inodes in use
   std::multiset<Ino> locked_;  // directories in which names change
@@ -139,7 +139,7 @@ class Driver {
   bool quiet_ = true, beating_ = false;
   unsigned depth_ = 0;
   Timing::Time trouble_until_{}, healthy_since_{};
-  Timing::Time full_until_{};  // as far as the file system knows
+  Timing::Time full_until_{};  // by what the file system knows
   std::uint64_t payloads_ = 0, cuts_ = 0;
   std::vector<std::string> story_;
 };

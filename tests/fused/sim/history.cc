@@ -16,7 +16,7 @@ void keep(Blocks& blocks, std::uint64_t index, std::uint64_t valid) {
     found->second.resize(valid);
 }
 
-/// The bytes of block `index` that remain in a file of `size` bytes.
+/// Returns how many bytes of block `index` remain in a file of `size` bytes.
 std::uint64_t inside(std::uint64_t size, std::uint64_t index, std::uint32_t block_size) {
   const std::uint64_t base = index * block_size;
   return size <= base ? 0 : std::min<std::uint64_t>(size - base, block_size);
@@ -25,7 +25,7 @@ std::uint64_t inside(std::uint64_t size, std::uint64_t index, std::uint32_t bloc
 /// A state of one block that a commit may hold.
 struct Version {
   std::string bytes;
-  std::size_t step = 0;  // that wrote it, counted from 1; 0: the base
+  std::size_t step = 0;  // the step that wrote it, counted from 1; 0 for the base
 };
 
 }  // namespace
@@ -70,8 +70,8 @@ std::vector<Step> FileHistory::steps_of_write(std::uint64_t offset,
   return steps;
 }
 
-/// Whole blocks go with the commit; what goes of a part of one is data that is rewritten. (The end
-/// of a block that is not being written goes with the commit too.)
+/// Whole blocks disappear with the commit. When a part of a block is punched, its data is
+/// rewritten. (The end of a block that is not being written disappears with the commit too.)
 std::vector<Step> FileHistory::steps_of_punch(std::uint64_t offset, std::uint64_t length) const {
   std::vector<Step> steps;
   const std::uint64_t end = offset + length;
@@ -149,8 +149,9 @@ std::optional<std::string> FileHistory::refuses(const Content& seen, const Commi
   Index required = durable_;
   for (const auto& [ends, index] : conditional_)
     if (ends <= commit.index) required = std::max(required, index);
-  // A content that is replaced (truncated to nothing and rewritten) gives way as a whole: a
-  // commit holds the former, or all that was written when the new one was first allowed to settle.
+  // Content that is replaced (truncated to nothing and rewritten) gives way as a whole: a commit
+  // holds either the previous content, or everything that was written when the new one was first
+  // allowed to settle.
   std::vector<std::size_t> replaced;
   for (std::size_t i = 0; i < steps_.size(); ++i)
     if (is_replacement(steps_[i], required) && steps_[i].ends <= commit.index)
@@ -181,7 +182,7 @@ std::optional<std::string> FileHistory::refuses(const Content& seen, const Commi
   return reason;
 }
 
-/// The same for the first `count` steps, of which those that ended by `required` are durable.
+/// Considers only the first `count` steps, of which those that ended by `required` are durable.
 std::optional<std::string> FileHistory::refuses(const Content& seen, const Commit& commit,
                                                 std::size_t count, Index required) const {
   Content base = base_;
@@ -191,11 +192,11 @@ std::optional<std::string> FileHistory::refuses(const Content& seen, const Commi
 
   std::map<std::uint64_t, std::vector<Version>> versions;
   for (const auto& [index, bytes] : base.blocks) versions[index] = {{bytes, 0}};
-  std::uint64_t least = base.size;  // the size that the file has at least
+  std::uint64_t least = base.size;  // the smallest size that the file can have
   struct Reason {
     std::uint64_t size = 0;
     std::size_t step = 0;
-    std::optional<std::uint64_t> block;  // whose data must have come with it
+    std::optional<std::uint64_t> block;  // the block whose data must have been committed with it
   };
   std::vector<Reason> sizes;
   for (std::size_t i = first; i < count; ++i) {
@@ -222,7 +223,7 @@ std::optional<std::string> FileHistory::refuses(const Content& seen, const Commi
         sizes.push_back({step.block * block_size_, 1, step.block});
         break;
       case Step::Kind::size:
-        if (!certain) break;  // it is one step, and has not happened
+        if (!certain) break;  // a resize is one step, and this one has not happened
         for (auto& [index, all] : versions) cut(all, inside(step.size, index, block_size_));
         least = std::min(least, step.size);
         for (Reason& reason : sizes) reason.size = std::min(reason.size, step.size);
@@ -230,7 +231,7 @@ std::optional<std::string> FileHistory::refuses(const Content& seen, const Commi
     }
   }
 
-  std::map<std::uint64_t, std::size_t> newest;  // the newest step that each block may come from
+  std::map<std::uint64_t, std::size_t> newest;  // the newest step from which each block may come
   for (const auto& [index, bytes] : seen.blocks)
     versions.try_emplace(index, std::vector<Version>{Version()});
   for (const auto& [index, all] : versions) {
@@ -255,8 +256,8 @@ std::optional<std::string> FileHistory::refuses(const Content& seen, const Commi
   for (const Reason& reason : sizes)
     if (reason.size == seen.size && (!reason.block || newest[*reason.block] >= reason.step))
       return {};
-  return fmt::format("the size is {} without the data that made it so, {} were durable", seen.size,
-                     least);
+  return fmt::format("the size is {} without the data that gave it; {} bytes were durable",
+                     seen.size, least);
 }
 
 }  // namespace s3oram::sim

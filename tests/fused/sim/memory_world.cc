@@ -5,7 +5,7 @@
 namespace s3oram::sim {
 namespace {
 
-/// Without its database a world is none.
+/// A world cannot exist without its database.
 template <class T>
 T must(Result<T> result) {
   if (!result) throw std::runtime_error(result.error().message);
@@ -41,7 +41,7 @@ class MemoryWorld::Device final : public BlockDevice {
   }
 
   void write(BlockId block, Bytes content, std::function<void(Status)> done) override {
-    if (content.size() != block_size()) misuse_ = "a write of a wrong size";
+    if (content.size() != block_size()) misuse_ = "a write of the wrong size";
     if (!writing_.insert(block).second) misuse_ = "two writes of one block at once";
     if (discarded_.contains(block))
       misuse_ = "a block number is reused before its freeing has committed";
@@ -77,7 +77,7 @@ class MemoryWorld::Device final : public BlockDevice {
  private:
   using Changes = std::map<BlockId, std::optional<Bytes>>;
 
-  /// Sometime, but not while nothing answers.
+  /// Runs `event` at some later time, but not while the device is silent.
   void answer(std::function<void()> event) {
     world_.after(1, 40, [this, event = std::move(event)] {
       if (world_.trouble_ == Trouble::silent)
@@ -87,7 +87,7 @@ class MemoryWorld::Device final : public BlockDevice {
     });
   }
 
-  /// As at an eviction.
+  /// Commits without being asked, as an eviction does.
   void commit_unasked() {
     world_.after(20, 2'000, [this] {
       commit([](const Status&) {});
@@ -111,7 +111,7 @@ class MemoryWorld::Device final : public BlockDevice {
         } else {
           uncommitted_.insert(changes.begin(), changes.end());
         }
-        // It is durable, and nobody knows yet.
+        // The commit is durable, but nobody knows it yet.
         world_.after(0, 5, [this, asked, changes, outcome, tell = participate != nullptr] {
           if (outcome && !rule_holds(Rule::one_transaction)) make_durable(changes);
           if (tell) participant_->committed(outcome);

@@ -1,6 +1,6 @@
-// A world whose device is a map in memory: fast, and as unpleasant as BlockDevice's contract
-// allows. Writes are acknowledged late and out of order, commits come unasked, fail, or end before
-// anybody is told.
+// A world whose device is a map in memory. It is fast, and as unpleasant as BlockDevice's contract
+// allows: writes are acknowledged late and out of order; commits come without being asked for,
+// fail, or end before anybody is told.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What happens to names and attributes.
+// Operations on names and attributes.
 #include <fmt/format.h>
 #include <linux/fs.h>
 #include <sys/xattr.h>
@@ -73,7 +73,7 @@ Name Driver::any_name() {
   return {any_directory(), std::string(1, static_cast<char>('a' + dice_.below(6)))};
 }
 
-/// Takes the times that the file system shows; all else must be as it was.
+/// Adopts the times that the file system shows; everything else must be as it was.
 void Driver::reenrol_times(Ino ino) {
   const auto shown = fs_->getattr(ino);
   if (!shown) throw Violation(fmt::format("getattr of {}: errno {}", ino, shown.error()));
@@ -182,7 +182,7 @@ bool Driver::rename(const Name& from, const Name& to, unsigned flags) {
   if (!judge(begun, error_of(outcome), expected)) {
     tree_.now = before;
   } else {
-    // A file that replaces another comes with its content.
+    // A file that replaces another commits together with its content.
     if (other != 0 && other != ino)
       for (const Ino each : {ino, (flags & RENAME_EXCHANGE) != 0 ? other : ino})
         if (tree_.is_file(each)) tree_.files.at(each).barrier_with(tree_.ended() + 1, begun.at);
@@ -200,7 +200,7 @@ bool Driver::rename(const Name& from, const Name& to, unsigned flags) {
   return true;
 }
 
-/// A name of `ino` is gone, perhaps the last.
+/// A name of `ino` is gone, perhaps its last.
 void Driver::drop(Ino ino) {
   if (!tree_.now.inodes.contains(ino)) return;
   if (references_[ino] > 0)
@@ -216,7 +216,7 @@ void Driver::drop(Ino ino) {
 // ---- attributes --------------------------------------------------------------------------------
 
 bool Driver::change_attributes(Ino ino) {
-  if (locked_.contains(ino)) return false;  // by the kernel, while names in it change
+  if (locked_.contains(ino)) return false;  // locked by the kernel while names in it change
   know(ino);
   const Held lock(locked_, ino);
   const Held busy(busy_, ino);
@@ -234,7 +234,7 @@ bool Driver::change_attributes(Ino ino) {
     known.uid = change.uid.value_or(known.uid);
     known.gid = change.gid.value_or(known.gid);
     if (change.mtime && to_ns(outcome->st_mtim) != *change.mtime)
-      throw Violation(begun.what + ": another mtime");
+      throw Violation(begun.what + ": the mtime differs");
   }
   reenrol_times(ino);
   end();
@@ -267,7 +267,7 @@ bool Driver::change_xattr(Ino ino) {
   return true;
 }
 
-/// Everything but its data is as it should be.
+/// Everything except its data is as it should be.
 bool Driver::compare(Ino ino) {
   know(ino);
   const auto begun = begin(fmt::format("compare {}", ino));

@@ -72,7 +72,7 @@ class Walk {
     if (S_ISDIR(stat.st_mode)) descend(ino);
   }
 
-  /// Names found against links counted.
+  /// Compares the names found with the links counted.
   void check_links() {
     for (const auto& [ino, attributes] : seen.names.inodes) {
       std::uint64_t links = names_[ino];

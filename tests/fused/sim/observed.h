@@ -1,4 +1,4 @@
-// What a file system shows of itself.
+// What a file system shows about itself.
 #pragma once
 
 #include "fused/files/file_system.h"
@@ -11,8 +11,8 @@ struct Observed {
   std::map<Ino, Content> files;
 };
 
-/// Walks the whole tree and reads everything. Throws a Violation where it contradicts itself. No
-/// reference to any inode is left behind.
+/// Walks the whole tree and reads everything. Throws a Violation if the tree contradicts itself.
+/// Leaves no reference to any inode behind.
 Observed observe(FileSystem& fs, std::uint32_t block_size);
 
 }  // namespace s3oram::sim

@@ -1,4 +1,4 @@
-// What happens to the contents of files.
+// Operations on the contents of files.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/falloc.h>
@@ -48,7 +48,7 @@ bool Driver::write(Ino ino, std::uint64_t offset, std::uint64_t length) {
   bool was_quiet = quiet_;
   std::uint64_t cut_in = 0;
   if (!judge(begun, outcome ? 0 : outcome.error())) {
-    // The first blocks may be there; nothing happens until we know.
+    // The first blocks may have been written; nothing else happens until this is known.
     world_.set_trouble(Trouble::none);
     was_quiet = std::exchange(quiet_, true);
     cut_in = std::exchange(world_.cut_in, 0);
@@ -67,7 +67,7 @@ bool Driver::write(Ino ino, std::uint64_t offset, std::uint64_t length) {
     steps.resize(written);
   }
   file.apply(std::move(steps), begun.at, tree_.ended() + 1);
-  // The kernel's size has grown already.
+  // The kernel has already extended the file.
   if (!outcome && from_page_cache && file.now.size < offset + length)
     file.apply(file.steps_of_resize(offset + length, time()), begun.at, tree_.ended() + 1);
   quiet_ = was_quiet;
@@ -147,11 +147,11 @@ bool Driver::read(Ino ino, std::uint64_t offset, std::uint64_t length) {
   const auto before = file.steps();
   Bytes bytes(length);
   const auto got = fs_->read(ino, offset, bytes);
-  // Nobody says what a read gives that runs beside a write.
+  // The result of a read that runs beside a write is not specified.
   if (judge(begun, got ? 0 : got.error()) && file.steps() == before && !exclusive_.contains(ino) &&
       std::string(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(*got)) !=
           file.read(offset, length))
-    throw Violation(begun.what + ": other bytes than were written");
+    throw Violation(begun.what + ": the bytes differ from those written");
   end();
   return true;
 }
@@ -215,7 +215,7 @@ bool Driver::closed(Ino ino) {
   return true;
 }
 
-/// As an editor that truncates the file and rewrites it.
+/// Acts like an editor that truncates the file and rewrites it.
 bool Driver::rewrite(Ino ino) {
   if (!is_still(ino)) return false;
   know(ino);
@@ -231,11 +231,11 @@ bool Driver::rewrite(Ino ino) {
   return closed(ino);
 }
 
-/// As an editor that writes a new file and renames it over the old one.
+/// Acts like an editor that writes a new file and renames it over the old one.
 bool Driver::replace(const Name& name) {
   const Name other{name.first, "new"};
   know(name.first);
-  const Held directory(busy_, name.first);  // which somebody may remove meanwhile
+  const Held directory(busy_, name.first);  // someone may remove it meanwhile
   if (tree_.find(other) == 0 && !make(other, S_IFREG)) return false;
   const Ino ino = tree_.find(other);
   if (ino == 0 || !tree_.is_file(ino)) return true;

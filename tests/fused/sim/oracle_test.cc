@@ -1,4 +1,4 @@
-// Random operations, failures and power cuts against the oracle. A failure names its seed; to
+// Compares random operations, failures and power cuts with the oracle. A failure names its seed; to
 // replay one:
 //
 //   S3O_SEED=17 S3O_SEEDS=1 fused_oracle_test --gtest_filter='*Memory*'

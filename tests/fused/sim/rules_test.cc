@@ -1,5 +1,4 @@
-// The oracle notices when a rule of the file system is left out. Without that it would prove
-// little.
+// The oracle notices when a rule of the file system is left out; otherwise it would prove little.
 #include "oramcore/base/rules.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +11,7 @@
 namespace s3oram::sim {
 namespace {
 
-constexpr std::uint64_t kSeeds = 500;  // in which it must notice
+constexpr std::uint64_t kSeeds = 500;  // the oracle must notice within these
 
 class RulesTest : public ::testing::TestWithParam<Rule> {
  protected:

@@ -7,9 +7,9 @@
 
 namespace s3oram::sim {
 
-/// What went wrong, and how it came to it; nothing if all promises were kept.
+/// Returns what went wrong, and what led to it; std::nullopt if all promises were kept.
 std::optional<std::string> run_on_memory(std::uint64_t seed);
-/// On the real engine and servers.
+/// Does the same on the real engine and servers.
 std::optional<std::string> run_on_cluster(std::uint64_t seed);
 
 }  // namespace s3oram::sim

@@ -37,7 +37,7 @@ std::string difference(const Names& expected, const Names& seen) {
           fmt::format(" {}/{} is {} not {};", name.first, name.second, seen.entries.at(name), ino);
   for (const auto& [name, ino] : seen.entries)
     if (!expected.entries.contains(name))
-      all += fmt::format(" {}/{} is too much;", name.first, name.second);
+      all += fmt::format(" {}/{} is unexpected;", name.first, name.second);
   for (const auto& [ino, attributes] : expected.inodes)
     if (seen.inodes.contains(ino) && seen.inodes.at(ino) != attributes)
       all += difference(ino, attributes, seen.inodes.at(ino));

@@ -1,6 +1,6 @@
-// A tree of files as POSIX describes it, in memory: the names, the attributes and their history,
-// and every file's own (history.h). What an operation must answer is computed here, without a look
-// at the file system's code.
+// A tree of files in memory, as POSIX describes it: the names, the attributes and their history,
+// and the history of every file (history.h). The answers of operations are computed here,
+// independently of the file system's code.
 #pragma once
 
 #include <sys/stat.h>
@@ -26,34 +26,34 @@ struct Attributes {
 
 using Name = std::pair<Ino, std::string>;  // parent, and the name in it
 
-/// Everything but data: commits hold it exactly as it was at one instant.
+/// Everything except data: a commit holds it exactly as it was at one moment.
 struct Names {
   std::map<Name, Ino> entries;
   std::map<Ino, Attributes> inodes;
   friend bool operator==(const Names&, const Names&) = default;
 };
 
-/// The first differences in words; empty if there are none.
+/// Returns the first differences in words; empty if there are none.
 std::string difference(const Names& expected, const Names& seen);
 
 class Tree {
  public:
   explicit Tree(std::uint32_t block_size) : block_size_(block_size) {}
-  /// What was found after a crash; all of it is durable.
+  /// The state found after a crash, all of which is durable.
   Tree(std::uint32_t block_size, Names names, const std::map<Ino, Content>& files);
 
   Names now;
-  std::map<Ino, FileHistory> files;  // also of inodes that are gone: a crash may bring them back
+  std::map<Ino, FileHistory> files;  // including inodes that are gone: a crash may bring them back
 
   bool is_directory(Ino ino) const { return S_ISDIR(now.inodes.at(ino).mode); }
   bool is_file(Ino ino) const { return S_ISREG(now.inodes.at(ino).mode); }
-  /// 0: no such name.
+  /// Returns 0 if there is no such name.
   Ino find(const Name& name) const;
   std::vector<Name> names_of(Ino ino) const;
   bool is_within(Ino ino, Ino directory) const;
 
-  // The errno that an operation gives; 0 after it has changed the tree. Times are adopted from the
-  // file system.
+  // Each returns the errno of an operation, or 0 after it has changed the tree. Times are adopted
+  // from the file system.
   int check_make(const Name& name) const;
   void make(const Name& name, Ino ino, const Attributes& attributes);
   int link(Ino ino, const Name& name);
@@ -63,11 +63,11 @@ class Tree {
   /// The last reference to an inode without names is gone.
   void end(Ino ino);
 
-  /// Operations that have ended, each with an instant of its own.
+  /// The number of operations that have ended, each at an instant of its own.
   Index ended() const { return instants_.size() - 1; }
-  /// One has ended just now.
+  /// An operation has just ended.
   void end_operation(std::int64_t time);
-  /// Every commit from now on holds the names as they were at `index`, at least.
+  /// From now on every commit holds names that are no older than those at `index`.
   void barrier(Index index) { durable_ = std::max(durable_, index); }
   Index durable() const { return durable_; }
 

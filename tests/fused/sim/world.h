@@ -1,7 +1,7 @@
-// What a simulated file system stands on: a block device, its database, and time, all stepped by
-// one thread from one seed. Waiting runs the world's next events; so does "meanwhile", in which
-// other operations begin and end while the first one waits. They nest: the last to begin is the
-// first to end. The power goes in the middle of any step.
+// The environment of a simulated file system: a block device, its database, and time, all advanced
+// by one thread from one seed. Waiting runs the world's next events, and so does "meanwhile", in
+// which other operations begin and end while the first one waits. They nest: the last to begin is
+// the first to end. The power may fail within any step.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,10 @@
 
 namespace s3oram::sim {
 
-/// Thrown out of a step, through whatever waits: the power is gone.
+/// Thrown out of a step, through everything that waits, when the power fails.
 struct Cut {};
 
-/// A promise was broken. Says which.
+/// A promise was broken; the message says which.
 struct Violation : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -26,7 +26,7 @@ struct Violation : std::runtime_error {
 class Dice {
  public:
   explicit Dice(std::uint64_t seed) : random_(seed) {}
-  /// 0 to n - 1.
+  /// Returns a number from 0 to n - 1.
   std::uint64_t below(std::uint64_t n) { return random_() % n; }
   bool one_in(std::uint64_t n) { return below(n) == 0; }
   std::uint64_t between(std::uint64_t low, std::uint64_t high) {
@@ -43,19 +43,19 @@ class World : public Timing {
  public:
   explicit World(std::uint64_t seed) : dice(seed) {}
 
-  /// All that was not durable is gone, and no callback comes any more.
+  /// Everything that was not durable is gone, and no more callbacks come.
   virtual void power_off() = 0;
-  /// A new device on what is left. May throw Cut.
+  /// Makes a new device on what is left. May throw Cut.
   virtual void power_on() = 0;
   virtual BlockDevice& device() = 0;
   virtual std::string database() const = 0;
-  virtual Disk& disk() { return system_disk(); }  // that has the database
-  /// Blocks that hold content now.
+  virtual Disk& disk() { return system_disk(); }  // the disk with the database
+  /// Returns the blocks that hold content now.
   virtual std::size_t mapped() = 0;
   /// Throws if the file system broke the device's contract.
   virtual void check_use() = 0;
   virtual bool can(Trouble) const { return false; }
-  /// About how many steps an access takes.
+  /// Returns roughly how many steps an access takes.
   virtual std::uint64_t grain() const { return 1; }
   virtual void set_trouble(Trouble trouble) { trouble_ = trouble; }
   Trouble trouble() const { return trouble_; }
@@ -64,10 +64,10 @@ class World : public Timing {
     return trouble_ == Trouble::full ? 0 : std::uint64_t{1} << 40;
   }
 
-  /// Goes on by one event, or to `until` if that comes first.
+  /// Advances by one event, or to `until` if that comes first.
   void pass(Time until) {
     if (cut_in > 0 && --cut_in == 0) throw Cut{};
-    if (++steps_ > kMostSteps * grain()) throw Violation("it does not come to an end");
+    if (++steps_ > kMostSteps * grain()) throw Violation("the run does not end");
     if (meanwhile) meanwhile();
     run_event(until);
   }
@@ -83,7 +83,7 @@ class World : public Timing {
   }
 
   Dice dice;
-  std::uint64_t cut_in = 0;  // steps to go; 0: never
+  std::uint64_t cut_in = 0;  // steps to go; never if 0
   std::function<void()> meanwhile;
 
  protected:

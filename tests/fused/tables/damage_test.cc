@@ -1,4 +1,5 @@
-// Mounting what is damaged: one bad row costs its file. And read-only mounts, which change nothing.
+// Mounting damaged vaults: a bad row affects only its file. Includes read-only mounts, which change
+// nothing.
 #include <sys/xattr.h>
 
 #include <future>
@@ -15,7 +16,7 @@ class DamageTest : public testing::Test {
   void TearDown() override {
     if (fs) unmount();
   }
-  /// All is as it was, for another damage.
+  /// Restores everything to its state before the damage.
   void make_whole() {
     for (const char* suffix : {"", "-wal", "-shm"})
       std::filesystem::remove(vault.database().string() + suffix);
@@ -36,7 +37,7 @@ class DamageTest : public testing::Test {
   Errc refused() {
     MemoryDevice fresh(vault.database().string(), kTestBlock);
     const auto mounted = FileSystem::mount(fresh, vault.database().string(), options);
-    if (!mounted) {  // then the device closes, with a commit, when the file system is gone
+    if (!mounted) {  // the device then commits and closes after the file system is gone
       std::promise<Status> committed;
       fresh.commit([&](Status outcome) { committed.set_value(std::move(outcome)); });
       EXPECT_TRUE(committed.get_future().get());
@@ -92,7 +93,7 @@ TEST_F(DamageTest, ALostBlockCostsItsBytes) {
   EXPECT_EQ(read(a, kTestBlock, 1).error(), EIO);
   EXPECT_EQ(*read(a, 2 * kTestBlock), SampleVault::content("/a").substr(2 * kTestBlock));
   expect_good("/b");
-  // Part of it cannot be written; all of it can, and is there after the next mount.
+  // A part of the file cannot be written. The whole file can, and is there after the next mount.
   EXPECT_EQ(fs->write(a, kTestBlock, as_bytes("x"), false).error(), EIO);
   EXPECT_TRUE(fs->write(a, kTestBlock, as_bytes(std::string(kTestBlock, 'n')), false));
   const std::string mended = *read(a);
@@ -139,7 +140,7 @@ TEST_F(DamageTest, ABlockOfTwoFilesIsReadByNone) {
   EXPECT_EQ(read(find("a"), 0, 10).error(), EIO);
   EXPECT_EQ(read(find("b"), 0, 10).error(), EIO);
   EXPECT_TRUE(read(find("a"), kTestBlock, 10));
-  // Removing one leaves the block to the other.
+  // Removing one file leaves the block to the other.
   ASSERT_TRUE(fs->unlink(kRootIno, "b"));
   ASSERT_TRUE(fs->unlink(find("dir"), "b2"));
   fs->forget(sample_vault().ino("/b"), 100);
@@ -173,7 +174,7 @@ TEST_F(DamageTest, ABadInodeCostsItsFile) {
   mount();
   for (const char* name : {"a", "empty", "fifo"}) EXPECT_EQ(error_of(name), EIO) << name;
   expect_good("/b");
-  // A new file gets nothing of a lost one.
+  // A new file gets nothing that belonged to a lost one.
   const auto made = fs->make({}, kRootIno, "new", {S_IFREG | 0644, 0, {}});
   ASSERT_TRUE(made);
   EXPECT_GT(made->st_ino, sample_vault().ino("/sparse"));
@@ -183,7 +184,7 @@ TEST_F(DamageTest, ABadInodeCostsItsFile) {
       3u);
 }
 
-// Each number is a possible one.
+// Every changed value is possible by itself.
 TEST_F(DamageTest, ARowThatHasChangedByItselfCostsItsFile) {
   const std::pair<const char*, std::set<std::string>> changes[] = {
       {"UPDATE inodes SET size = size - 1 WHERE ino = {a}", {"/a"}},
@@ -219,7 +220,7 @@ TEST_F(DamageTest, ARowThatHasChangedByItselfCostsItsFile) {
   }
 }
 
-// How much data there is must not be believed of such a row either.
+// The amount of data in such a row must not be believed either.
 TEST_F(DamageTest, NothingIsMadeOfAChangedExtent) {
   AttributeChange shorter;
   shorter.size = kTestBlock + 5;
@@ -251,7 +252,8 @@ TEST_F(DamageTest, NothingIsMadeOfAChangedExtent) {
   }
 }
 
-// A row whose key has changed is in another's place; that it is used up must not hide the loss.
+// A row with a changed key is in the place of another row. Even when it is used up, the loss must
+// show.
 TEST_F(DamageTest, AnExtentThatIsMissingStaysSo) {
   const auto is_lost = [&] {
     mount();
@@ -295,7 +297,7 @@ TEST_F(DamageTest, AnExtentThatIsMissingStaysSo) {
   ASSERT_TRUE(fs->write(a, 2 * kTestBlock, as_bytes("new"), false));
   fs->closed(a);
   EXPECT_TRUE(fs->sync(a));
-  EXPECT_EQ(read(a, kTestBlock, 1), std::string(1, '\0')) << "it is another content";
+  EXPECT_EQ(read(a, kTestBlock, 1), std::string(1, '\0')) << "the content has changed";
 }
 
 TEST_F(DamageTest, APackWithAChangedPieceIsKept) {
@@ -317,7 +319,7 @@ TEST_F(DamageTest, APackWithAChangedPieceIsKept) {
   mount();
   unmount();
   EXPECT_TRUE(kept());
-  // As it was written.
+  // The row is as it was written.
   vault.change("UPDATE extents SET valid = valid + 1 WHERE ino = {a} AND idx = 2");
   mount();
   expect_good("/a");
@@ -326,7 +328,7 @@ TEST_F(DamageTest, APackWithAChangedPieceIsKept) {
   EXPECT_FALSE(kept());
 }
 
-// A bit of a row flips, and the index over it does not know.
+// A bit of a row flips, and the index over it does not follow.
 TEST_F(DamageTest, AnIndexThatDoesNotFitItsTableStopsNobody) {
   const std::tuple<const char*, const char*, const char*> changes[] = {
       {"packed", "UPDATE extents SET block = block + 1 WHERE ino = {a} AND idx = 2", "a"},
@@ -368,10 +370,10 @@ TEST_F(DamageTest, WhatIsWrittenWholeNeedsNothingThatIsLost) {
   const std::string fresh(kTestBlock, 'n');
   EXPECT_EQ(fs->write(a, kTestBlock, as_bytes("n"), false).error(), EIO);
   EXPECT_TRUE(fs->write(a, kTestBlock, as_bytes(fresh), false));
-  // Next to the row that has changed, another may be that one.
+  // Next to the row that has changed, another row may be the one that is looked for.
   EXPECT_EQ(fs->write(a, 20 * kTestBlock, as_bytes(fresh), false).error(), EIO);
   EXPECT_TRUE(fs->sync(a));
-  EXPECT_EQ(read(a, 15 * kTestBlock, 1).error(), EIO) << "nobody knows where the other one was";
+  EXPECT_EQ(read(a, 15 * kTestBlock, 1).error(), EIO) << "the place of the other row is not known";
   unmount();
   mount();
   EXPECT_EQ(*read(find("a"), kTestBlock, kTestBlock), fresh);
@@ -410,31 +412,32 @@ TEST_F(DamageTest, AnAttributeThatHasChangedByItselfGivesAnError) {
   vault.change("UPDATE xattrs SET value = x'00'");
   mount();
   EXPECT_EQ(fs->get_xattr(find("a"), "user.note").error(), EIO);
-  // Were it replaced or removed, nobody would know any more that something was lost.
+  // If the row were replaced or removed, no one could tell that something was lost.
   EXPECT_EQ(fs->set_xattr(find("a"), "user.note", "new", 0).error(), EIO);
   EXPECT_EQ(fs->remove_xattr(find("a"), "user.note").error(), EIO);
-  EXPECT_EQ(fs->get_xattr(find("a"), "user.other").error(), EIO) << "it may be that one's name";
+  EXPECT_EQ(fs->get_xattr(find("a"), "user.other").error(), EIO)
+      << "it may be the damaged row's name";
   EXPECT_EQ(fs->list_xattrs(find("a")).error(), EIO);
   EXPECT_GT(fs->status().damage, 0u);
   expect_good("/a");
 }
 
-// The record of a name in its table, whose header has the types of its values: 1, a blob of one
-// byte, an inode's number, a type, a checksum.
+// The record of a name in its table. Its header has the types of its values: 1, a blob of one byte,
+// an inode's number, a type, a checksum.
 const std::string kRecordOfB =
     "\x06\x09\x0e\x01\x03\x06"
     "b";
 
 class FlippedBitTest : public DamageTest {
  protected:
-  /// Changes a byte of the record, and looks at what is in the way of silence.
+  /// Changes a byte of the record, and checks that the damage does not go unreported.
   void expect_loud(std::size_t byte, char value) {
     vault.put_bytes(kRecordOfB, byte, std::string(1, value));
     options.back_up_every = std::chrono::hours(1);
     mount();
     EXPECT_GT(fs->status().damage, 0u);
     EXPECT_FALSE(fs->status().first_damage.empty());
-    EXPECT_FALSE(read_listing(*fs, kRootIno).whole) << "a listing may be short";
+    EXPECT_FALSE(read_listing(*fs, kRootIno).whole) << "a listing may be incomplete";
     for (const char* name : {"a", "b", "dir", "empty", "empty-dir", "fifo", "link", "sparse"})
       EXPECT_NE(error_of(name), ENOENT) << name;
     EXPECT_EQ(fs->make({}, kRootIno, "b", {S_IFREG | 0644, 0, {}}).error(), EIO);

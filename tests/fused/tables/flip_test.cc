@@ -1,5 +1,5 @@
-// Single bits that flip in vault.db, and sectors that are torn: whatever is damaged, a mount gives
-// the truth or an error, and says that something is wrong if anything is lost.
+// Flips single bits in vault.db, and tears sectors. Whatever is damaged, a mount gives the truth or
+// an error, and reports that something is wrong if anything is lost.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -17,7 +17,7 @@ namespace {
 
 namespace stdfs = std::filesystem;
 
-constexpr unsigned kDirectories = 3, kFiles = 60;  // in each
+constexpr unsigned kDirectories = 3, kFiles = 60;  // directories, and files in each
 constexpr std::size_t kSector = 512;
 
 /// What users see of a file.
@@ -31,8 +31,8 @@ struct Seen {
 using Truth = std::map<std::string, Seen>;
 
 struct Outcome {
-  bool wrong = false;   // an answer that is not the truth
-  bool errors = false;  // instead of answers
+  bool wrong = false;   // an answer is not the truth
+  bool errors = false;  // there were errors instead of answers
   std::string what;     // the first of them
 };
 
@@ -65,7 +65,7 @@ class FlipTest : public testing::Test {
     return mounted.has_value();
   }
   void unmount() {
-    static_cast<void>(fs_->unmount());  // of a damaged one, not everything need be durable
+    static_cast<void>(fs_->unmount());  // if it is damaged, not everything need become durable
     device_->stop();
     fs_.reset();
     device_.reset();
@@ -102,7 +102,7 @@ class FlipTest : public testing::Test {
     ASSERT_TRUE(database->fold_log());
   }
 
-  /// Reads the numbers of the pages, without those of the contents of files, which servers have.
+  /// Reads the numbers of the pages, except those of the files' contents, which servers hold.
   void read_layout() {
     auto database = Database::open(original().string(), Database::Mode::read_write);
     auto pages = database->prepare(
@@ -149,7 +149,7 @@ class FlipTest : public testing::Test {
     return seen;
   }
 
-  /// Of a sound vault.
+  /// What a sound vault shows.
   Truth walk(const std::string& path, Ino directory) {
     Outcome none;
     Truth tree{{path, see(directory, &none)}};
@@ -173,8 +173,8 @@ class FlipTest : public testing::Test {
     if (outcome.what.empty()) outcome.what = what;
   }
 
-  /// Compares what can be asked for with the truth. Files below a directory that gives an error are
-  /// not reached.
+  /// Compares everything that can be asked for with the truth. Files below a directory that gives
+  /// an error cannot be reached.
   void compare(Outcome& outcome, const std::string& path, Ino ino) {
     Outcome here;
     const Seen seen = see(ino, &here);
@@ -210,7 +210,7 @@ class FlipTest : public testing::Test {
     if (none || (none.error() != ENOENT && none.error() != EIO)) note(outcome, path + "/none");
   }
 
-  /// Returns in a word what became of the damaged file; fails the test if nothing reports the
+  /// Returns in one word the outcome for the damaged file. Fails the test if nothing reports the
   /// damage.
   std::string judge(const std::string& damage) {
     const auto healed = heal_database(damaged(), HealFor::order);
@@ -225,8 +225,8 @@ class FlipTest : public testing::Test {
     const bool told = status.damage > 0 || status.lost_blocks > 0;
     unmount();
     EXPECT_FALSE(outcome.wrong) << damage << ": " << outcome.what;
-    EXPECT_TRUE(told || !outcome.errors) << damage << ": errors, and nothing is said";
-    EXPECT_TRUE(dumped || told) << damage << ": no backup, and nothing is said";
+    EXPECT_TRUE(told || !outcome.errors) << damage << ": errors, and nothing is reported";
+    EXPECT_TRUE(dumped || told) << damage << ": no backup, and nothing is reported";
     if (outcome.errors) return *healed ? "errors, after healing" : "errors";
     if (told) return "said, and nothing was lost";
     return *healed ? "put right" : "not used";
@@ -267,7 +267,7 @@ TEST_F(FlipTest, NoSingleBitIsSilent) {
   for (unsigned seed = 0; seed < test::repetitions(480) && !HasFailure(); ++seed) {
     copy();
     const std::uint64_t page = pages_[seed % pages_.size()];
-    // Of every third, the header and what it points with.
+    // In every third case, takes a byte of the page's header or of the pointers after it.
     const std::size_t byte = random() % (seed % 3 == 0 ? 64 : 4096);
     const unsigned bit = random() % 8;
     change((page - 1) * 4096 + byte, 1,
@@ -291,7 +291,7 @@ TEST_F(FlipTest, NoTornSectorIsSilent) {
   print("sectors", outcomes);
 }
 
-// By hand, for docs/performance.md: --gtest_also_run_disabled_tests; FILES may be given.
+// Run by hand, for docs/performance.md: --gtest_also_run_disabled_tests; FILES may be given.
 TEST(LargeVault, DISABLED_IsLookedAtInSeconds) {
   using Clock = std::chrono::steady_clock;
   const char* wanted = std::getenv("FILES");

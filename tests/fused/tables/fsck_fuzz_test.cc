@@ -1,5 +1,5 @@
-// Random damage, by seed: fsck never fails or loops, one repair is enough, what was not touched
-// keeps its rows, and a mount of the damaged vault gives errors rather than wrong bytes.
+// Random damage, by seed. fsck never fails or loops, one repair is enough, rows that were not
+// touched stay, and a mount of the damaged vault gives errors rather than wrong bytes.
 #include <random>
 
 #include "tests/fused/tables/sample_vault.h"
@@ -33,7 +33,7 @@ class Fuzz {
 
   std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
 
-  /// A statement that changes, removes or adds a row.
+  /// Returns a statement that changes, removes or adds a row.
   std::string damage(bool blocks) {
     const Column& column = blocks ? kBlockColumns[below(std::size(kBlockColumns))]
                                   : kFileColumns[below(std::size(kFileColumns))];
@@ -83,7 +83,7 @@ class Fuzz {
   std::mt19937_64 random_;
 };
 
-/// Reads everything that can be reached. Gives the content of the files that can be read whole.
+/// Reads everything that can be reached. Returns the content of the files that can be read whole.
 std::map<Ino, std::string> walk(FileSystem& fs) {
   std::map<Ino, std::string> contents;
   std::vector<Ino> todo{kRootIno};
@@ -121,14 +121,14 @@ void expect_mended(const DamagedVault& vault, const std::string& what) {
                                   << text_of(report->findings);
 }
 
-/// The inodes that a row names, by any of its columns.
+/// Returns the inodes that a row names, in any of its columns.
 std::set<Ino> named_by(const Dump& before, const Dump& after) {
   std::set<Ino> inodes = changed(before, after);
   for (const auto* dump : {&before, &after}) {
     const auto* other = dump == &before ? &after : &before;
     for (const DumpedRow& row : *dump) {
       if (other->contains(row)) continue;
-      // A name's directory, and the files that claim the same block.
+      // The directory of a name, and the files that claim the same block.
       if (row.table == "dentries") inodes.insert(std::strtoull(row.text.c_str(), nullptr, 10));
       if (row.table != "extents") continue;
       const auto block_of = [](const std::string& text) {
@@ -142,7 +142,7 @@ std::set<Ino> named_by(const Dump& before, const Dump& after) {
           inodes.insert(one.inodes.begin(), one.inodes.end());
     }
   }
-  // Directories count those in them.
+  // Directories count the directories in them.
   for (const DumpedRow& row : before)
     if (row.table == "dentries" && inodes.contains(*row.inodes.begin()))
       inodes.insert(std::strtoull(row.text.c_str(), nullptr, 10));
@@ -158,7 +158,7 @@ TEST(FsckFuzz, OneDamageTouchesNothingElse) {
     const Dump sound = vault.dump();
     const std::string sql = fuzz.damage(false);
     const std::string what = fmt::format("seed {}: {}\n", seed, sql);
-    // A row that a constraint refuses is no damage.
+    // A row that a constraint refuses is not damage.
     static_cast<void>(vault.open().execute(sql));
     const std::set<Ino> touched = named_by(sound, vault.dump());
     expect_mended(vault, what);
@@ -176,7 +176,7 @@ TEST(FsckFuzz, ManyDamagesAreMendedAtOnce) {
     std::string what = fmt::format("seed {}:\n", seed);
     for (auto damages = 2 + fuzz.below(10); damages > 0; --damages) {
       const std::string sql = fuzz.damage(fuzz.below(4) == 0);
-      static_cast<void>(vault.open().execute(sql));  // what a constraint refuses is no damage
+      static_cast<void>(vault.open().execute(sql));  // a refused statement is not damage
       what += "  " + sql + "\n";
     }
     expect_mended(vault, what);
@@ -196,7 +196,7 @@ TEST(FsckFuzz, ADamagedVaultMountsAndGivesNoWrongBytes) {
     const DamagedVault vault;
     const Dump before = vault.dump();
     const std::string sql = fuzz.damage(false);
-    static_cast<void>(vault.open().execute(sql));  // what a constraint refuses is no damage
+    static_cast<void>(vault.open().execute(sql));  // a refused statement is not damage
     const std::set<Ino> touched = named_by(before, vault.dump());
     FileSystemOptions options;
     options.commit_every = std::chrono::hours(1);

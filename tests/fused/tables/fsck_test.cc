@@ -35,7 +35,7 @@ TEST(Fsck, ASoundVaultIsLeftAlone) {
 
 struct Case {
   std::string sql, kind, where;
-  std::set<std::string> touched;  // files whose rows may change, besides /lost+found and the root
+  std::set<std::string> touched;  // may change, besides /lost+found and the root
 };
 
 void PrintTo(const Case& test, std::ostream* out) { *out << test.sql; }
@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
              "extra-name",
              "/two",
              {"/dir/sub"}},
-        // /dir goes into /dir/sub
+        // /dir becomes an entry of /dir/sub
         Case{"UPDATE dentries SET parent = {dir_sub} WHERE ino = {dir}",
              "loop",
              "inode {dir}",
@@ -243,7 +243,7 @@ TEST(Fsck, RowsThatHaveChangedByThemselvesAreToldOfAndKept) {
   }
 }
 
-// Of all rows that differ in a bit only the one that was written has the right checksum.
+// Of all rows that differ in one bit, only the one that was written has the right checksum.
 TEST(Fsck, ARowThatHasLostOneBitIsPutRight) {
   const std::pair<const char*, const char*> changes[] = {
       {"UPDATE inodes SET mtime = mtime + 1 - 2 * (mtime % 2) WHERE ino = {a}",
@@ -268,7 +268,7 @@ TEST(Fsck, ARowThatHasLostOneBitIsPutRight) {
   }
 }
 
-// However the numbers of the files are ordered.
+// This holds whatever the order of the files' numbers.
 TEST(Fsck, ARowThatHasChangedByItselfTakesNoBlockFromAnother) {
   for (const auto& [thief, owner] : {std::pair("/a", "/b"), {"/b", "/a"}}) {
     const DamagedVault vault;
@@ -301,7 +301,7 @@ constexpr auto kBlocksOfA =
     "(SELECT CASE WHEN block < 1 << 62 THEN block ELSE (block - (1 << 62)) >> 22 END "
     "FROM extents WHERE ino = {a})";
 
-/// Has the vault move from a volume that has the tables of its own, which keep all their rows.
+/// Makes the vault move from a volume that has a copy of its tables, with all their rows.
 void begin_to_move(const DamagedVault& damaged) {
   auto vault = Vault::find(damaged.path());
   ASSERT_TRUE(vault);
@@ -319,7 +319,7 @@ TEST(Fsck, BlocksThatHaveNotMovedAreNotLost) {
   EXPECT_TRUE(report->findings.empty()) << text_of(report->findings);
 }
 
-// The servers know what is there, although vault.db does not: nothing may be given up.
+// The servers know which blocks they hold, although vault.db does not, so nothing may be given up.
 TEST(Fsck, WithoutTheSourcesTablesBlocksAreNotCalledLost) {
   const DamagedVault vault;
   ASSERT_NO_FATAL_FAILURE(begin_to_move(vault));
@@ -332,17 +332,17 @@ TEST(Fsck, WithoutTheSourcesTablesBlocksAreNotCalledLost) {
     const std::string said = text_of(report->findings);
     EXPECT_TRUE(has(report->findings, "source-database", "source/vault.db")) << said;
     EXPECT_TRUE(has(report->findings, "unknown-data", "/a")) << said;
-    EXPECT_NE(said.find("where bytes 0-9999 lie is not known"), std::string::npos) << said;
+    EXPECT_NE(said.find("not known where bytes 0-9999 lie"), std::string::npos) << said;
     EXPECT_FALSE(has(report->findings, "lost-data", "/a")) << said;
     EXPECT_EQ(said.find("are lost"), std::string::npos) << said;
     EXPECT_FALSE(report->repaired);
-    EXPECT_TRUE(has(report->findings, "unknown-data", "/b")) << said;  // the pack of /a is its too
+    EXPECT_TRUE(has(report->findings, "unknown-data", "/b")) << said;  // shares a pack with /a
     EXPECT_EQ(report->left(), 3u) << said;
   }
   EXPECT_TRUE(changed(before, vault.dump()).empty());
 }
 
-// A row that is bad may hide a place to which its block has moved.
+// A bad row may hide the place to which its block has moved.
 TEST(Fsck, WhileBlocksMoveABadRowGivesNothingUp) {
   const DamagedVault vault;
   ASSERT_NO_FATAL_FAILURE(begin_to_move(vault));
@@ -358,7 +358,7 @@ TEST(Fsck, WhileBlocksMoveABadRowGivesNothingUp) {
   EXPECT_TRUE(changed(before, vault.dump()).empty());
 }
 
-// The database is right about it, so there is nothing to mend.
+// The database is right, so there is nothing to mend.
 TEST(Fsck, SaysWhichBytesOfWhichFileCouldNotBeRead) {
   const DamagedVault vault;
   vault.damage(
@@ -512,15 +512,15 @@ TEST(Fsck, EarlierCopiesAreKept) {
   EXPECT_EQ(links(second->copy), 8);
 }
 
-/// Overwrites one page after the other: whatever SQLite makes of it, there is a vault afterwards
-/// that is sound, or one that was left alone.
+/// Overwrites one page after another. Whatever SQLite makes of it, the vault is sound afterwards,
+/// or was left alone.
 TEST(Fsck, DamagedPages) {
   const auto size = std::filesystem::file_size(sample_vault().database());
   constexpr std::uint64_t kPage = 4096;
   unsigned salvaged = 0, left_alone = 0;
   for (std::uint64_t page = 0; page * kPage < size; ++page) {
     const DamagedVault vault;
-    { vault.open(); }  // the log goes into the file
+    { vault.open(); }  // the log is copied into the file
     {
       std::fstream file(vault.database(), std::ios::in | std::ios::out | std::ios::binary);
       file.seekp(static_cast<std::streamoff>(page * kPage));

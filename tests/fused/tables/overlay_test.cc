@@ -1,4 +1,4 @@
-// The write-behind tables: what operations see before, while and after changes are committed.
+// The write-behind tables: what operations see before, during and after the commit of changes.
 #include <gtest/gtest.h>
 
 #include "fused/cache/block_numbers.h"

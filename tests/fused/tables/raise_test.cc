@@ -1,5 +1,5 @@
-// A vault.db of an older version is sealed when it is mounted: all of it or nothing, and nothing
-// that is damaged.
+// A vault.db of an older version is sealed when it is mounted. It is sealed whole or not at all,
+// and not if anything in it is damaged.
 #include "fused/daemon/raise.h"
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ TEST_F(RaiseTest, LeavesWhatIsDamaged) {
 TEST_F(RaiseTest, LeavesADamagedFile) {
   ASSERT_GOOD(fold_log(vault_.database()));
   Bytes bytes = content(vault_.database());
-  bytes[5 * 4096 + 3] ^= 0x40;  // how many cells a page has
+  bytes[5 * 4096 + 3] ^= 0x40;  // the number of cells of a page
   std::ofstream(vault_.database(), std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
@@ -123,7 +123,7 @@ TEST_F(RaiseTest, FsckMendsASingleBitAndLosesNothing) {
   ASSERT_GOOD(vault->lock());
   for (int i = 0; i < 6; ++i) {
     Bytes bytes = whole;
-    // The first ones in the page that says what the file is.
+    // The first three damage page 1, which says what the file is.
     bytes[random() % (i < 3 ? 4096 : bytes.size())] ^= static_cast<std::uint8_t>(1u << i);
     std::ofstream(vault_.database(), std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes.data()),
@@ -149,7 +149,8 @@ TEST_F(RaiseTest, FsckSaysWhatItCannotLookAt) {
   SealedDisk other(Seed{9});
   const auto wrong = check_vault(*vault, other, true, [](const std::string&) {});
   ASSERT_GOOD(wrong);
-  EXPECT_NE(wrong->findings.back().what.find("vault.key is of another vault"), std::string::npos);
+  EXPECT_NE(wrong->findings.back().what.find("vault.key belongs to another vault"),
+            std::string::npos);
   EXPECT_EQ(kind(), Kind::sealed);
 }
 

@@ -1,4 +1,4 @@
-// A small vault with one of everything, made without servers: for tests that damage copies of it.
+// A small vault with one of everything, made without servers, for tests that damage copies of it.
 #pragma once
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 namespace s3oram {
 
-/// A row of a file table, and the inodes it is about.
+/// A row of a file table, and the inodes to which it belongs.
 struct DumpedRow {
   std::string table, text;
   std::set<Ino> inodes;
@@ -45,7 +45,7 @@ class SampleVault {
 
   std::filesystem::path path() const { return folder_.path() / "vault"; }
   std::filesystem::path database() const { return path() / "vault.db"; }
-  /// By path: "/a".
+  /// By path, such as "/a".
   const std::map<std::string, Ino>& inodes() const { return inodes_; }
   Ino ino(const std::string& name) const { return inodes_.at(name); }
   static std::string content(const std::string& name) { return pattern(10'000, name.size()); }
@@ -87,7 +87,8 @@ class SampleVault {
     device.reset();
   }
 
-  /// The device of these tests has a table of its own; the client's gets a place for each block.
+  /// The device of these tests has a table of its own, while the client's has a place for each
+  /// block.
   void place_blocks() {
     auto database = Database::open(this->database().string(), Database::Mode::read_write);
     ASSERT_TRUE(database);
@@ -98,7 +99,7 @@ class SampleVault {
       ASSERT_TRUE(rows);
       while (*rows->step()) blocks.push_back(static_cast<BlockId>(rows->integer(0)));
     }
-    EXPECT_EQ(blocks.size(), 10u) << "two whole ones of each file, and two packs";
+    EXPECT_EQ(blocks.size(), 10u) << "two whole blocks of each file, and two packs";
     std::map<BucketIndex, BucketRow> buckets;
     for (const BlockId block : blocks) {
       const Position place{Position::Kind::tree, block, 1, static_cast<std::uint16_t>(block),
@@ -121,7 +122,7 @@ class SampleVault {
   std::map<std::string, Ino> inodes_;
 };
 
-/// One for the whole program.
+/// One sample for the whole program.
 inline const SampleVault& sample_vault() {
   static const SampleVault vault;
   return vault;
@@ -153,8 +154,8 @@ class DamagedVault {
     }
     return fmt::vformat(text, numbers);
   }
-  /// Runs SQL, filled so.
-  /// As if the program had written it.
+  /// Runs SQL with the numbers filled in, then drops the checksums, as if a program had written the
+  /// rows.
   void damage(const std::string& sql) const {
     change(sql);
     Database database = open();
@@ -163,12 +164,13 @@ class DamagedVault {
       EXPECT_TRUE(database.execute(fmt::format("UPDATE {} SET checksum = NULL", table.name)));
     }
   }
-  /// As a disk may damage it.
+  /// Runs SQL with the numbers filled in but keeps the checksums, as if the disk had damaged the
+  /// rows.
   void change(const std::string& sql) const {
     const Status done = open().execute(filled(sql));
     EXPECT_TRUE(done) << sql << ": " << done.error().message;
   }
-  /// As a disk may damage it, below SQLite: where the file holds `there`, from its byte `at` on.
+  /// Damages the file below SQLite, where it holds `there`, from byte `at` of that place on.
   void put_bytes(const std::string& there, std::size_t at, const std::string& bytes) const {
     std::fstream file(database(), std::ios::in | std::ios::out | std::ios::binary);
     const std::string content{std::istreambuf_iterator<char>(file), {}};
@@ -187,7 +189,7 @@ class DamagedVault {
     return check_vault(*vault, system_disk(), repair, [](const std::string&) {});
   }
 
-  /// SQL: the columns as one text.
+  /// SQL that makes one text of the columns.
   static std::string joined(const std::vector<std::string>& columns) {
     std::string sql;
     for (const std::string& column : columns)
@@ -218,7 +220,7 @@ class DamagedVault {
   TemporaryDirectory folder_;
 };
 
-/// The inodes about which the two differ.
+/// Returns the inodes about which the two differ.
 inline std::set<Ino> changed(const Dump& before, const Dump& after) {
   std::set<Ino> inodes;
   for (const auto& [one, other] : {std::pair(&before, &after), std::pair(&after, &before)})

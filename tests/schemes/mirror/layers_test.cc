@@ -1,5 +1,5 @@
-// Layers come off in any number up to the header's, whatever the tiles were in which they were put
-// on; rows for which nothing was selected come to nothing; all stored bytes look random.
+// Layers come off in any number up to that of the header, whatever the tiles in which they were put
+// on; rows for which nothing was selected come out as zeros; all stored bytes look random.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -28,7 +28,7 @@ class LayersTest : public testing::Test {
     random_.fill(drawn);
     return drawn;
   }
-  /// One more layer, at a place of its own.
+  /// Puts one more layer on, at a place of its own.
   Bytes evicted(const Bytes& row, unsigned workers = 2) {
     place_ = (place_ + 3) % 7;
     mirror::Selection selection(7);
@@ -108,8 +108,8 @@ TEST_F(LayersTest, AChangedEntryOrByteIsRefused) {
   }
 }
 
-// Else a server that changes an entry would see, by whether a read fails, how many layers a block
-// has: how old it is.
+// Otherwise a server that changes an entry would see, by whether a read fails, how many layers a
+// block has, and so how old it is.
 TEST_F(LayersTest, NoEntryOfAHeaderMayChange) {
   const Bytes content(kParams.block_size, 0x42);
   Bytes slot = mirror_.seal(label(6), content);
@@ -126,10 +126,10 @@ TEST_F(LayersTest, NoEntryOfAHeaderMayChange) {
 }
 
 // By column: blocks, empty root writes and rows of nothing, with one layer and with several. Entry
-// 0 is in the clear: its attempt is one of an eviction's, its place is public.
+// 0 is in the clear: it has the attempt of an eviction and a public place.
 TEST_F(LayersTest, StoredBytesTellNothingApart) {
   constexpr std::size_t kRows = 2560, kValues = 16;
-  constexpr double kMost = 15 + 7 * 5.48;  // of 15 degrees of freedom, seven standard deviations
+  constexpr double kMost = 15 + 7 * 5.48;  // 15 degrees of freedom, plus seven standard deviations
   const Bytes block = mirror_.seal(label(6), Bytes(kParams.block_size));
   const Bytes empty = mirror_.seal({}, Bytes(kParams.block_size));
   const Bytes nothing(kParams.slot_size());

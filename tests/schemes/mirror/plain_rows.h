@@ -9,7 +9,7 @@
 
 namespace s3oram::test {
 
-/// sh(): the header moved one entry on.
+/// sh(): moves the header one entry on.
 inline Bytes shifted(const Bytes& row) {
   Bytes moved(mirror::kEntry);
   moved.insert(moved.end(), row.begin(), row.begin() + mirror::kHeader - mirror::kEntry);

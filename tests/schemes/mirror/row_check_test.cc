@@ -1,5 +1,5 @@
-// The check of an eviction's rows: what is right passes, and no lie of one server does, whichever
-// rows the plan takes along.
+// The check of an eviction's rows: correct rows pass, and no lie of one server passes, whichever
+// rows the plan keeps.
 #include "oramcore/schemes/mirror/protocol/row_check.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST_P(RowCheckTest, WhatIsRightPasses) {
   }
 }
 
-// A worker's lie is in the rows of all: what it passed on was added up everywhere.
+// A worker's lie is in everyone's rows, because what it passed on was added up everywhere.
 TEST_P(RowCheckTest, NoChangedRowPasses) {
   for (int i = 0; i < 60; ++i) {
     const auto selection = random_selection();
@@ -81,7 +81,7 @@ TEST_P(RowCheckTest, RowsThatDifferAmongServersDoNotPass) {
   EXPECT_FALSE(judge(selection, {report(rows_, other, true), report(rows_, right, false)}));
 }
 
-// Else two servers would go on from different paths.
+// Otherwise two servers would go on from different paths.
 TEST_P(RowCheckTest, OldRowsThatDifferDoNotPass) {
   const auto selection = random_selection();
   const auto right = made(selection);
@@ -99,9 +99,9 @@ TEST_P(RowCheckTest, FalseReportsDoNotPass) {
   EXPECT_FALSE(judge(selection, {lie, two}));
   lie = one;
   lie.list[17] ^= 1;
-  EXPECT_FALSE(judge(selection, {lie, two})) << "its own digest tells";
+  EXPECT_FALSE(judge(selection, {lie, two})) << "its own digest shows it";
   lie.list_digest = mirror::digest_of(lie.list);
-  EXPECT_FALSE(judge(selection, {lie, two})) << "the other's does";
+  EXPECT_FALSE(judge(selection, {lie, two})) << "the other server's digest shows it";
   lie = one;
   lie.list.resize(16);
   EXPECT_FALSE(judge(selection, {lie, two}));
@@ -109,8 +109,8 @@ TEST_P(RowCheckTest, FalseReportsDoNotPass) {
   EXPECT_FALSE(judge(selection, {lie, two}));
 }
 
-// Whether a lie is caught must not depend on what the plan takes along: a row of nothing counts as
-// any other.
+// Whether a lie is caught must not depend on which rows the plan keeps: a row of nothing counts
+// like any other.
 TEST_P(RowCheckTest, ALieInAnEmptyRowDoesNotPass) {
   const mirror::Selection nothing(kKept);
   auto wrong = made(nothing);

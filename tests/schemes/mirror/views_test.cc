@@ -1,5 +1,6 @@
-// A server's view of queries and evictions does not depend on what is asked for: of the sums, by
-// enumeration of all that can be drawn; of the messages, by their shape and by what they add up to.
+// A server's view of queries and evictions does not depend on what is asked for. The sums are
+// tested by enumeration of everything that can be drawn; the messages by their shape and by what
+// they add up to.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -21,11 +22,11 @@ VolumeParams params(Scheme scheme) {
           .privacy = Privacy::computational};
 }
 
-// ---- enumerated
+// ---- by enumeration
 
-constexpr unsigned kOld = 3, kNew = 2;  // rows, each of one bit
+constexpr unsigned kOld = 3, kNew = 2;  // numbers of rows, each of one bit
 
-/// Bit `to` of the result: the sum of the old rows that row `to` of the matrix has.
+/// Bit `to` of the result is the sum of the old rows that row `to` of the matrix selects.
 unsigned product(unsigned matrix, unsigned rows) {
   unsigned result = 0;
   for (unsigned to = 0; to < kNew; ++to)
@@ -33,8 +34,8 @@ unsigned product(unsigned matrix, unsigned rows) {
   return result;
 }
 
-/// How often worker 1 of two sees what, in an eviction and in the one after it, of the same path:
-/// its shares of the matrices, what it is sent, and the new rows; a number for each of them all.
+/// Returns how often worker 1 of two has each view in an eviction and the next one of the same
+/// path: its shares of the matrices, the messages that it gets, and the new rows, as one number.
 std::vector<std::uint16_t> views(unsigned rows, unsigned first_map, unsigned second_map) {
   constexpr unsigned kMatrixBits = kOld * kNew;
   constexpr unsigned kMatrices = 1u << kMatrixBits, kMasks = 1u << kNew;
@@ -42,7 +43,7 @@ std::vector<std::uint16_t> views(unsigned rows, unsigned first_map, unsigned sec
   for (unsigned share = 0; share < kMatrices; ++share)
     for (unsigned mask = 0; mask < kMasks; ++mask) {
       const unsigned sent = product(share ^ first_map, rows) ^ mask;
-      const unsigned made = product(share, rows) ^ sent;  // its own mask is known to it
+      const unsigned made = product(share, rows) ^ sent;  // it knows its own mask
       const unsigned path = made | (rows & 4u);           // a new write takes the last place
       for (unsigned again = 0; again < kMatrices; ++again)
         for (unsigned mask_again = 0; mask_again < kMasks; ++mask_again) {
@@ -55,7 +56,7 @@ std::vector<std::uint16_t> views(unsigned rows, unsigned first_map, unsigned sec
   return all;
 }
 
-/// Row `to` of the new path is one of the old ones, or nothing.
+/// Row `to` of the new path is one of the old rows, or nothing.
 std::vector<unsigned> all_maps() {
   std::vector<unsigned> maps;
   for (unsigned a = 0; a <= kOld; ++a)
@@ -64,7 +65,7 @@ std::vector<unsigned> all_maps() {
   return maps;
 }
 
-// The server knows the bytes that it stores: views are compared for the same rows.
+// The server knows the bytes that it stores, so views are compared for the same rows.
 TEST(MirrorViews, AreTheSameForAllMapsInTwoEvictionsInARow) {
   const auto maps = all_maps();
   for (unsigned rows = 0; rows < 1u << kOld; ++rows) {
@@ -98,7 +99,7 @@ TEST(MirrorViews, QueriesAddUpToWhatIsWanted) {
   }
 }
 
-// A repeated question must not show the difference of two: the seeds are fresh.
+// A repeated request must not show the difference of two, so its seeds are fresh.
 TEST(MirrorViews, NoSeedIsUsedTwice) {
   Prg random(Seed{1}, as_bytes("views"));
   Mirror mirror(params({2, 3}), Seed{2}, random);
@@ -156,7 +157,7 @@ TEST(MirrorViews, OrdersAddUpToThePlanAndHaveOneShape) {
         }
       EXPECT_EQ(taken, blocks);
       if (shape.empty()) shape = sizes;
-      EXPECT_EQ(sizes, shape) << "whatever is taken along";
+      EXPECT_EQ(sizes, shape) << "whichever rows are kept";
     }
   }
 }

@@ -23,7 +23,7 @@ TEST(EvictionPace, OneTileBesideAccessesAndMoreAlone) {
 }
 
 TEST(EvictionPace, NoneWhileItIsTwiceAsFarAsAccessesThatFollowEachOther) {
-  EXPECT_EQ(at_once(0, 0, 0ms), 1u);  // begins at once
+  EXPECT_EQ(at_once(0, 0, 0ms), 1u);  // begins immediately
   for (std::uint32_t begun = 1; begun < 10; ++begun) {
     EXPECT_EQ(at_once(begun, begun - 1, 2ms), 0u);
     EXPECT_EQ(at_once(begun, begun, 2ms), 1u);

@@ -1,4 +1,4 @@
-// A volume in use, with some blocks, whose servers are sent what no honest party would send.
+// A volume in use, with some blocks, whose servers get messages that no honest party would send.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class HostileFixture : public testing::TestWithParam<std::tuple<Evictor, int>> {
     Bytes message;
   };
 
-  // A volume with some blocks, and a few messages of every type from the making of it.
+  // Makes a volume with some blocks, and keeps a few messages of every type from the making.
   HostileFixture()
       : params_(safe_volume(std::get<0>(GetParam()), 4)),
         random_(seed()),
@@ -101,7 +101,7 @@ class HostileFixture : public testing::TestWithParam<std::tuple<Evictor, int>> {
     const_cast<CheckedShuffleOrders&>(orders).fields(writer);
     return writer.take();
   }
-  /// Orders that the server can carry out.
+  /// Returns orders that the server can carry out.
   Bytes orders_of(Party server, const EvictionId& id, unsigned height) {
     if (params_.evictor == Evictor::matrix)
       return Bytes((height + 1) * 2 * params_.bucket_size * params_.bucket_size);
@@ -130,7 +130,7 @@ class HostileFixture : public testing::TestWithParam<std::tuple<Evictor, int>> {
   Bytes open_message_;
   OpenRequest open_;
   unsigned cluster_height_ = 0;
-  std::map<std::uint64_t, std::string> refused_;  // by number: what must not be accepted
+  std::map<std::uint64_t, std::string> refused_;  // by number: requests that must not be accepted
   Cluster cluster_;
 };
 

@@ -1,5 +1,5 @@
-// Servers that are sent what no honest party would send: mutations of real messages, and a client
-// that has gone mad.
+// Servers get messages that no honest party would send: mutations of real messages, and those of a
+// client that has gone mad.
 
 #include "tests/serverd/oram/hostile_fixture.h"
 
@@ -15,7 +15,7 @@ using test::type_of;
 using test::u16_at;
 
 constexpr Party kNobody = 77;
-// And one that is none.
+// The known types, and one that does not exist.
 constexpr unsigned kTypes = static_cast<unsigned>(MessageType::digests) + 2;
 
 class Hostile : public test::HostileFixture {
@@ -55,7 +55,7 @@ class Hostile : public test::HostileFixture {
     }
     if (sample.from == sample.to) sample.from = kClient;
     if (message.size() >= Rpc::kHeaderSize) {
-      const std::uint64_t number = random_();  // never that of a call under way
+      const std::uint64_t number = random_();  // never the number of a call under way
       std::memcpy(message.data() + 8, &number, sizeof number);
     }
     return sample;
@@ -106,7 +106,7 @@ class Hostile : public test::HostileFixture {
       }
       case MessageType::retrieve: {
         const auto retrieve = decode<RetrieveRequest>(body);
-        // With a sum to be made it says which ones are over.
+        // A retrieval with a sum makes the server drop older ones.
         return in_session(retrieve, retrieve && retrieve->sum ? Due::obedience : Due::no_harm);
       }
       case MessageType::write_root:
@@ -143,13 +143,13 @@ class Hostile : public test::HostileFixture {
         return in_session(decode<MaskedShareRequest>(body), Due::obedience);
       case MessageType::relay:
         return in_session(decode<RelayRequest>(body), Due::obedience);
-      case MessageType::subshare:  // of evictions that are over, or that never will be
+      case MessageType::subshare:  // of evictions that are over, or that will never begin
         return in_session(decode<SubshareRequest>(body), Due::no_harm);
       case MessageType::rejoin:  // of a mirror
         return decode<RejoinRequest>(body) ? Due::obedience : Due::refusal;
-      case MessageType::peer:  // servers of the simulator have no addresses
+      case MessageType::peer:  // the simulator's servers have no addresses
         return Due::refusal;
-      case MessageType::heads:  // of a mirror; they change nothing anywhere
+      case MessageType::heads:  // of a mirror; changes nothing
       case MessageType::certify:
         return Due::no_harm;
       case MessageType::store_rows:  // of a ring
@@ -337,7 +337,7 @@ TEST_P(Hostile, AMadClientLeavesServersThatServe) {
     if (!message.empty()) cluster_.inject(kClient, server, message);
     if (round % 20 == 19) cluster_.settle();
   }
-  // Nothing of it lasts longer than its session.
+  // No effect of the messages outlives their session.
   for (int again = 0; again < 2; ++again, restart_servers()) {
     open_.known = {open_.next};
     ++open_.next.epoch;

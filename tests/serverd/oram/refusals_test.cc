@@ -1,4 +1,4 @@
-// What a server refuses of a stranger, a former client, another server or a client in error.
+// What a server refuses from a stranger, a previous client, another server or a client in error.
 #include "tests/serverd/oram/hostile_fixture.h"
 
 namespace s3oram {
@@ -33,7 +33,7 @@ TEST_P(Refusals, AnotherVolumeIsRefused) {
       answer = stranger.ask(server, open);
       ASSERT_FALSE(answer);
       EXPECT_EQ(answer.error().code, Errc::wrong_volume);
-      // The volume itself may be made again, without harm.
+      // The volume itself may be made again without harm.
       ASSERT_OK(stranger.ask(server, CreateRequest{{open_.volume, params_, server}}));
       const auto hello = stranger.ask(server, HelloRequest{});
       ASSERT_OK(hello);
@@ -104,7 +104,7 @@ TEST(RefusalsOfCreate, AVolumeInUseIsNotReplacedEvenIfItsSessionHasNoNumber) {
   const auto hello = stranger.ask(1, HelloRequest{});
   ASSERT_OK(hello);
   const VolumeId volume = decode<HelloAnswer>(hello->body())->volume->id;
-  // Number 0 is that of a volume never opened: no session may have it.
+  // Epoch 0 belongs to a volume that was never opened: no session may have it.
   const auto opened = stranger.ask(1, OpenRequest{volume, {}, Session{}, 0, {}});
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, Errc::bad_request);
@@ -113,7 +113,7 @@ TEST(RefusalsOfCreate, AVolumeInUseIsNotReplacedEvenIfItsSessionHasNoNumber) {
   ASSERT_OK(stranger.ask(1, CreateRequest{{other, params, 1}}));
 }
 
-// Refused before it is stored: it could not even be loaded.
+// The tree is refused before it is stored, because it could not even be loaded.
 TEST(RefusalsOfCreate, ATreeThatItsMemoryCannotHold) {
   VolumeParams params = test::safe_volume(Evictor::shuffle, 4);
   Cluster cluster(params, 1);
@@ -126,7 +126,7 @@ TEST(RefusalsOfCreate, ATreeThatItsMemoryCannotHold) {
   EXPECT_NE(made.error().message.find("of memory"), std::string::npos) << made.error().message;
   const auto hello = stranger.ask(1, HelloRequest{});
   ASSERT_OK(hello);
-  EXPECT_NE(decode<HelloAnswer>(hello->body())->volume->id, other) << "the one before stays";
+  EXPECT_NE(decode<HelloAnswer>(hello->body())->volume->id, other) << "the previous session stays";
 }
 
 TEST_P(Refusals, LabelsAreForTheClientInItsSessionAndOfTheTreeVersionThatIs) {
@@ -215,12 +215,12 @@ TEST_P(Refusals, AServerSendsOthersABoundedNumberOfProbes) {
   check_contents();
 }
 
-// A peer whose subshares are too short, empty, or too large, spoils an attempt and nothing more.
+// A peer whose subshares are too short, empty, or too large spoils one attempt, and nothing else.
 TEST_P(Refusals, AWrongSubshareCostsOneAttempt) {
   int spoilt = 0;
   const Bytes large(1 << 20);
   cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
-    // Who gets them with either evictor.
+    // Server 2 gets subshares from server 1 with either evictor.
     if (from == 1 && to == 2 && is_question(message) && type_of(message) == MessageType::subshare &&
         spoilt < 3) {
       ++spoilt;
@@ -242,8 +242,8 @@ TEST_P(Refusals, AWrongSubshareCostsOneAttempt) {
   check_contents();
 }
 
-// One peer's flood of subshares for evictions that never come is bounded, and does not keep the
-// other peer's out.
+// A peer's flood of subshares for evictions that never come is bounded, and does not keep out those
+// of the other peer.
 TEST_P(Refusals, AFloodOfSubsharesIsBounded) {
   std::size_t taken = 0, turned_away = 0;
   cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
@@ -273,7 +273,7 @@ TEST_P(Refusals, AFloodOfSubsharesIsBounded) {
   check_contents();
 }
 
-// Nor do long ones fill the memory.
+// Nor do long subshares fill the memory.
 TEST_P(Refusals, AFloodOfLongSubsharesIsBoundedByTheirSize) {
   const auto path = PathSlots::evicted(params_, tree_version(), cluster_height_);
   const Bytes share(path.count() * params_.slot_size() / 4);
@@ -290,7 +290,7 @@ TEST_P(Refusals, AFloodOfLongSubsharesIsBoundedByTheirSize) {
   }
   cluster_.settle();
   EXPECT_EQ(taken + turned_away, 50u);
-  EXPECT_GT(taken, 4u) << "less than a step's";
+  EXPECT_GT(taken, 4u) << "less than those of one step";
   EXPECT_LE(taken, 12u);
   cluster_.network.filter = {};
   check_contents();
@@ -320,7 +320,7 @@ TEST_P(Refusals, AnEvictionOfUnwrittenSlotsIsRefused) {
   }
 }
 
-// Orders that do not fit the server or the path are refused, and no attempt is begun by them.
+// Orders that do not fit the server or the path are refused, and begin no attempt.
 TEST_P(Refusals, OrdersOfAnotherShapeAreRefused) {
   ASSERT_OK(cluster_.close_client());
   Stranger stranger(cluster_);
@@ -332,7 +332,7 @@ TEST_P(Refusals, OrdersOfAnotherShapeAreRefused) {
     const auto height = static_cast<std::uint8_t>(cluster_height_);
     const Bytes right = orders_of(server, id, height);
     std::vector<Bytes> wrong{{}, Bytes(right.begin(), right.end() - 1)};
-    // Server 1 of a shuffle gets seeds alone, whatever the path's length.
+    // Server 1 of a shuffle gets only seeds, whatever the path's length.
     if (params_.evictor == Evictor::matrix || server != 1)
       wrong.push_back(orders_of(server, id, height + 1u));
     wrong.push_back(right);

@@ -1,5 +1,5 @@
-// A server whose store is not what it should be, and the root's slots in memory, each without a
-// server.
+// What happens when a store is not what it should be, and the root's slots in memory; neither test
+// runs a server.
 #include "serverd/oram/store_care.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class StoreCareTest : public testing::Test {
     context_.restart();
     context_.poll();
   }
-  /// Looks until the files are seen not to change any more.
+  /// Looks until the files no longer change.
   void look_twice() {
     for (int i = 0; i < 2; ++i) {
       care_.look_after();
@@ -119,7 +119,7 @@ TEST_F(RootBufferTest, HasWhatTheStoreHolds) {
 }
 
 TEST_F(RootBufferTest, DistrustsSlotsThatAreNotWhatTheClientKnows) {
-  buffer_.distrust(0, kEvery, {10, 99, 0});  // 0: the client knows of none there
+  buffer_.distrust(0, kEvery, {10, 99, 0});  // the 0 says that the client knows of no write there
   EXPECT_EQ(buffer_[0].stamp, 10u);
   EXPECT_EQ(buffer_[1].stamp, 0u);
   EXPECT_EQ(buffer_[2].stamp, 12u);

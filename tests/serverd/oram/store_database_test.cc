@@ -63,7 +63,7 @@ class ControlTest : public testing::Test {
     return found;
   }
   Buckets present() const { return buckets(control_->tree_version(), control_->height()); }
-  /// Prepares `versions` in new frames and gives the reservations back, as the server does.
+  /// Prepares `versions` in new bucket versions and returns the reservations, as the server does.
   BucketVersions prepare_fresh(const EvictionId& id, unsigned next_height,
                                const std::vector<BucketIndex>& which) {
     BucketVersions versions;
@@ -96,7 +96,7 @@ TEST_F(ControlTest, RemembersTheVolumeAndTheSession) {
     ASSERT_TRUE(control_->volume());
     EXPECT_EQ(control_->volume()->id, description(7).id);
     VolumeParams told = description(7).params;
-    told.security = {};  // the client's own
+    told.security = {};  // only the client knows it
     EXPECT_EQ(control_->volume()->params, told);
     EXPECT_EQ(control_->volume()->server, 2);
     EXPECT_EQ(control_->session(), session);
@@ -106,7 +106,7 @@ TEST_F(ControlTest, RemembersTheVolumeAndTheSession) {
   }
 }
 
-// A flip that grows the tree writes a row for each leaf, which must not fail for want of room.
+// An eviction that grows the tree writes a row for each leaf, which must not fail for lack of room.
 TEST_F(ControlTest, RoomIsKeptForTheRowsOfAGrownTree) {
   ASSERT_GOOD(control_->create(description(7)));
   const auto kept = [&] { return std::filesystem::file_size(directory_ / "control.db-ballast"); };
@@ -149,7 +149,7 @@ TEST_F(ControlTest, PreparedVersionsAreSeenOnlyAfterTheCommit) {
   }
   ASSERT_GOOD(control_->commit());
   const Buckets wanted(versions.begin(), versions.end());
-  EXPECT_EQ(buckets(0, 1), Buckets{}) << "the former view is still there";
+  EXPECT_EQ(buckets(0, 1), Buckets{}) << "the previous tree version is still there";
   for (int i = 0; i < 2; ++i, reopen()) {
     EXPECT_FALSE(control_->prepared());
     EXPECT_EQ(control_->tree_version(), 1u);
@@ -165,7 +165,7 @@ TEST_F(ControlTest, ReleaseLetsTheFormerTreeVersionGo) {
   ASSERT_GOOD(control_->commit());
   ASSERT_TRUE(control_->bucket(kStashBucket, 1));
   EXPECT_EQ(control_->bucket(kStashBucket, 1)->bucket_version, 1u);
-  EXPECT_FALSE(control_->bucket(kStashBucket, 0)) << "only one former view is kept";
+  EXPECT_FALSE(control_->bucket(kStashBucket, 0)) << "only one previous tree version is kept";
   control_->numbers().take_freed();
   control_->release();
   EXPECT_EQ(control_->numbers().take_freed().size(), 2u) << "those of the stash and of bucket 3";
@@ -174,7 +174,8 @@ TEST_F(ControlTest, ReleaseLetsTheFormerTreeVersionGo) {
   ASSERT_FALSE(former);
   EXPECT_EQ(former.error().code, Errc::former_view);
   EXPECT_FALSE(control_->bucket(kStashBucket, 3));
-  EXPECT_EQ(control_->numbers().allocate(), 1u) << "its frame can be used again";
+  EXPECT_EQ(control_->numbers().allocate(), 1u)
+      << "the number of its bucket version can be used again";
   control_->release();
 }
 
@@ -233,7 +234,7 @@ TEST_F(ControlTest, ACommitIsTakenBackAlsoAfterARestart) {
     }
 }
 
-// It may have written where the versions before the commit lie.
+// The attempt may have written where the versions before the commit lie.
 TEST_F(ControlTest, NoCommitIsTakenBackOnceAnotherAttemptHasBegun) {
   ASSERT_GOOD(control_->create(description(7)));
   prepare_fresh(attempt(0, 1), 1, {kStashBucket, 2});
@@ -252,7 +253,7 @@ TEST_F(ControlTest, GrowingGivesALeafsBucketVersionToBothItsChildren) {
   prepare_fresh(attempt(0, 1), 1, {kStashBucket, 2, 3});
   ASSERT_GOOD(control_->commit());
   const Buckets before = present();
-  // Leaf 3 gets a new version in the eviction that grows the tree; leaf 2 keeps its own.
+  // Leaf 3 gets a new version in the eviction that grows the tree; leaf 2 keeps its version.
   const auto versions = prepare_fresh(attempt(1, 1), 2, {kStashBucket, 3});
   ASSERT_GOOD(control_->commit());
   EXPECT_EQ(buckets(1, 1), before);
@@ -265,7 +266,7 @@ TEST_F(ControlTest, GrowingGivesALeafsBucketVersionToBothItsChildren) {
                                   {child_of(3, 0), leaf3},
                                   {child_of(3, 1), leaf3}}));
   }
-  // The shared frame stays until the second of its two buckets has let it go.
+  // A shared bucket version stays until the second of its two buckets no longer uses it.
   const BucketVersionNumber shared = present().at(child_of(2, 0)).bucket_version;
   for (std::uint64_t tree_version = 2; tree_version <= 3; ++tree_version) {
     prepare_fresh(attempt(tree_version, 1), 2, {kStashBucket, child_of(2, tree_version % 2)});
@@ -319,7 +320,7 @@ TEST_F(ControlTest, RefusesADamagedTable) {
   reopen();
 }
 
-// The rows are as possible as those that were written: only their checksum tells.
+// The rows are as plausible as those that were written; only their checksum shows the change.
 TEST_F(ControlTest, RefusesRowsThatAreNotAsTheyWereWritten) {
   ASSERT_GOOD(control_->create(description(7)));
   ASSERT_GOOD(control_->set_session({3, {}}));
@@ -365,7 +366,7 @@ TEST_F(ControlTest, RefusesRowsThatAreNotAsTheyWereWritten) {
   EXPECT_EQ(control_->tree_version(), 1u);
 }
 
-// A program from before there were checksums changes the rows without them.
+// A program that knows no checksums changes the rows without them.
 TEST_F(ControlTest, RowsThatAnOlderProgramHasChangedAreTakenAndHaveChecksumsAgain) {
   ASSERT_GOOD(control_->create(description(7)));
   control_.reset();
@@ -388,7 +389,7 @@ TEST_F(ControlTest, RowsThatAnOlderProgramHasChangedAreTakenAndHaveChecksumsAgai
   EXPECT_EQ(Control::open(file).error().code, Errc::damaged_vault);
 }
 
-// Every step of a store's life leaves rows and checksums that fit each other.
+// Every step of a store's life leaves rows and checksums that match.
 TEST_F(ControlTest, IsSoundAfterEachChange) {
   ASSERT_GOOD(control_->create(description(7)));
   reopen();
@@ -401,7 +402,7 @@ TEST_F(ControlTest, IsSoundAfterEachChange) {
   ASSERT_GOOD(control_->discard());
   reopen();
   const auto versions = prepare_fresh(attempt(1, 2), 2, {2, kStashBucket});
-  ASSERT_GOOD(control_->commit());  // grows: both children of 2 have its frame
+  ASSERT_GOOD(control_->commit());  // grows: both children of 2 have its bucket version
   reopen();
   const Buckets wanted{{child_of(2, 0), versions[0].second},
                        {child_of(2, 1), versions[0].second},
@@ -415,7 +416,7 @@ TEST_F(ControlTest, IsSoundAfterEachChange) {
   EXPECT_EQ(present().size(), 2u);
 }
 
-// A bit that flips anywhere in the file, and each page that is of an earlier time, is noticed or
+// A bit that flips anywhere in the file, or a page from an earlier time, is either noticed or
 // changes nothing that is loaded.
 TEST_F(ControlTest, DamageIsNoticedOrHarmless) {
   ASSERT_GOOD(control_->create(description(7)));
@@ -498,8 +499,9 @@ TEST_F(ControlTest, ANewerStoreIsLeftAsItIs) {
   EXPECT_EQ(tables->integer(0), 1);
 }
 
-// Random evictions, discards, growth and restarts against a plain model. A frame in use by the
-// present view, the former one or a prepared version is never given out, and none is lost.
+// Random evictions, discards, growth and restarts, compared with a plain model. The number of a
+// bucket version that is used by the current tree version, the previous one or a prepared attempt
+// is never given out, and no number is lost.
 TEST_F(ControlTest, NeitherReusesNorLosesABucketVersion) {
   ASSERT_GOOD(control_->create(description(7)));
   std::mt19937_64 random(1);
@@ -526,7 +528,8 @@ TEST_F(ControlTest, NeitherReusesNorLosesABucketVersion) {
       reserved.push_back(bucket_version);
       return bucket_version;
     };
-    // As evictions of either kind do it: some become empty, siblings and the stash part are new.
+    // Does what evictions of either kind do: some buckets become empty; siblings and the stash part
+    // are new.
     for (unsigned level = 1; level <= height; ++level) {
       const BucketIndex on_path = bucket_on_path(tree_version, level);
       versions.push_back(
@@ -587,14 +590,14 @@ TEST_F(ControlTest, NeitherReusesNorLosesABucketVersion) {
   EXPECT_EQ(height, 5u);
   control_->release();
   has_former = false;
-  // Every number up to the highest is in use or can be had.
+  // Every number up to the highest is in use or can be allocated.
   std::set<BucketVersionNumber> all = in_use();
   while (all.size() < highest) {
     const BucketVersionNumber bucket_version = control_->numbers().allocate();
-    ASSERT_LE(bucket_version, highest) << "a frame has been lost";
+    ASSERT_LE(bucket_version, highest) << "the number of a bucket version has been lost";
     ASSERT_TRUE(all.insert(bucket_version).second);
   }
-  EXPECT_LE(highest, 4 * bucket_count(height)) << "frames are used again";
+  EXPECT_LE(highest, 4 * bucket_count(height)) << "the numbers of bucket versions are used again";
 }
 
 ReenrolRequest reenrolment() {
@@ -621,7 +624,7 @@ TEST_F(ControlTest, ReenrolsAVolumeInUse) {
   }
 }
 
-/// The `from`th to the `end`th of its buckets.
+/// Buckets `from` to `end` of the request.
 ReenrolRequest part_of(ReenrolRequest all, std::size_t from, std::size_t end) {
   all.last = end == all.buckets.size();
   all.from = from;
@@ -637,8 +640,8 @@ TEST_F(ControlTest, ReenrolsInParts) {
   };
   ASSERT_GOOD(reenrol(0, 2));
   EXPECT_FALSE(control_->volume());
-  ASSERT_GOOD(reenrol(0, 2));  // it came twice
-  ASSERT_FALSE(reenrol(3, 4)) << "one is missing";
+  ASSERT_GOOD(reenrol(0, 2));  // the same part came twice
+  ASSERT_FALSE(reenrol(3, 4)) << "one part is missing";
   ASSERT_GOOD(reenrol(2, 3));
   ASSERT_FALSE(reenrol(0, 2)) << "it came late, and is no longer the newest";
   EXPECT_FALSE(control_->volume());
@@ -679,7 +682,8 @@ TEST_F(ControlTest, RejoinsWithWhatItHasByStamps) {
   EXPECT_EQ(control_->missing().size(), 4u) << "nothing has been copied yet";
   ASSERT_GOOD(control_->found({2, 4, 6}));
   const auto kept = control_->bucket(4, 9), old = control_->bucket(2, 9);
-  // While it was away, bucket 2 was written again, 12 came to be, and the tree grew by a level.
+  // While the server was away, bucket 2 was written again, 12 was added, and the tree grew by a
+  // level.
   ReenrolRequest later = all;
   later.tree_version = 12;
   later.height = 4;
@@ -700,7 +704,7 @@ TEST_F(ControlTest, RejoinsWithWhatItHasByStamps) {
     EXPECT_EQ(numbers.size(), 4u) << "no two share a version";
     EXPECT_LE(*numbers.rbegin(), 4u) << "versions that went out of use are used again";
   }
-  // An eviction writes one of the missing ones.
+  // An eviction writes one of the missing buckets.
   ASSERT_GOOD(control_->attempt(attempt(12, 5)));
   ASSERT_GOOD(control_->prepare(attempt(12, 5), 4, {{2, {control_->numbers().allocate(), 8, 23}}}));
   ASSERT_GOOD(control_->commit());
@@ -729,7 +733,7 @@ TEST_F(ControlTest, ReenrolsNoBucketThatCannotBe) {
   const BucketShape impossible[] = {
       {1, 1, 8, 1},                                // the root
       {16, 16, 8, 1},                              // too deep
-      {7, 3, 8, 1},                                // the same as one that is not there
+      {7, 3, 8, 1},                                // the same as one that does not exist
       {7, 7, 9, 1},                                // larger than a bucket
       {7, 7, 0, 1},                                // or empty
       {kStashBucket + 2, kStashBucket + 2, 8, 1},  // beyond the stash part

@@ -36,7 +36,7 @@ Bytes request(std::uint64_t number, const T& message) {
   return request(T::kType, number, encode(message));
 }
 
-/// Asks a server without a session, as the client's party.
+/// Sends requests to a server without a session, as the client's party.
 class Stranger {
  public:
   explicit Stranger(Cluster& cluster)

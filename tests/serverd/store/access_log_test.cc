@@ -1,4 +1,5 @@
-// The record of a server's reads and writes: its lines, its limits, and what it appends to.
+// The record of a server's reads and writes: its lines, its limits, and the files to which it
+// appends.
 #include "serverd/store/access_log.h"
 
 #include <gtest/gtest.h>
@@ -94,7 +95,7 @@ TEST_F(AccessLogTest, EndsAtItsLimitWithAWholeLine) {
   EXPECT_EQ(text().back(), '\n');
 }
 
-// More at once than memory is kept for: what is missing is said.
+// More lines at a time than there is memory for: the record says how many are missing.
 TEST_F(AccessLogTest, CountsWhatItLeavesOut) {
   constexpr std::size_t kNoted = 200'000;
   {

@@ -16,7 +16,7 @@ using test::MemoryDisk;
 
 constexpr std::size_t kRootBufferSlots = 3, kSlots = 4, kSlotSize = 40,
                       kStride = kSlotSize + BucketVersion::kTrailer;
-constexpr std::size_t kCachedBucketVersions = 4;  // the least that a store keeps
+constexpr std::size_t kCachedBucketVersions = 4;  // the smallest number that a store keeps
 
 class BucketStoreTest : public testing::Test {
  protected:
@@ -72,7 +72,7 @@ TEST_F(BucketStoreTest, NoticesEveryFlippedBitAndNamesTheSlot) {
       ASSERT_EQ(bucket_version.error().code, Errc::corrupt);
       ASSERT_EQ(bucket_version.error().message,
                 "slot " + std::to_string(slot) + " of bucket version 3 is damaged on disk");
-      // Slots before it can be had still; it alone cannot.
+      // The slots before it can still be read; only this one cannot.
       expect_filled(again.read({3, static_cast<std::uint16_t>(slot)}), 1, slot);
       const auto one = again.read_slot(3, slot);
       ASSERT_TRUE(one);
@@ -90,10 +90,10 @@ TEST_F(BucketStoreTest, NoticesWhatWasWrittenToAnotherPlace) {
     std::copy_n(disk_->content.begin() + static_cast<std::ptrdiff_t>(from), size,
                 disk_->content.begin() + static_cast<std::ptrdiff_t>(to));
   };
-  move(place(1, 0), place(2, 0), kStride * kSlots);  // a frame over another
+  move(place(1, 0), place(2, 0), kStride * kSlots);  // one bucket version over another
   auto again = fresh();
   EXPECT_FALSE(again.read({2, kSlots}));
-  move(place(1, 0), place(1, 1), kStride);  // a slot over its neighbour
+  move(place(1, 0), place(1, 1), kStride);  // a slot over the next one
   EXPECT_TRUE(again.read({1, 1}));
   EXPECT_FALSE(again.read({1, 2}));
 }
@@ -119,22 +119,22 @@ TEST_F(BucketStoreTest, NoticesWhatIsOfAnotherTime) {
   EXPECT_FALSE(*again.read_slot(1, 0, 9));
   EXPECT_EQ(again.damaged({1, kSlots, 9})->size(), kSlots);
   expect_filled(again.read({1, kSlots, 5}), 10);
-  expect_filled(fresh().read({1, kSlots}), 10);  // a store of format 2 does not know
+  expect_filled(fresh().read({1, kSlots}), 10);  // a store of format 2 does not notice
 }
 
-// A bucket version that has rotted is this store's own all the same.
+// A bucket version that has decayed still belongs to this store.
 TEST_F(BucketStoreTest, TellsAnotherFileFromRot) {
   const std::vector<Bytes> others = {{'a'}, {'b'}};
   ASSERT_TRUE(store_.write(2, filled(1), 77));
   EXPECT_FALSE(store_.is_foreign(2, 0, 77, others));
   disk_->content[place(2, 0) + 5] ^= 1;
-  EXPECT_FALSE(store_.is_foreign(2, 0, 77, others)) << "it has rotted";
-  EXPECT_TRUE(store_.is_foreign(2, 1, 78, others)) << "of another time";
+  EXPECT_FALSE(store_.is_foreign(2, 0, 77, others)) << "it has decayed";
+  EXPECT_TRUE(store_.is_foreign(2, 1, 78, others)) << "it is from another time";
   EXPECT_TRUE(store_.is_foreign(3, 0, 77, others)) << "never written";
   BucketStore another(test::memory_file(disk_), as_bytes("b"), kRootBufferSlots, kSlots, kSlotSize,
                       0);
   ASSERT_TRUE(another.write(2, filled(1), 77));
-  EXPECT_TRUE(store_.is_foreign(2, 0, 77, others)) << "of another server";
+  EXPECT_TRUE(store_.is_foreign(2, 0, 77, others)) << "it belongs to another server";
   disk_->fail_reads = true;
   EXPECT_FALSE(store_.is_foreign(2, 0, 77, others)) << "nobody knows";
 }
@@ -158,7 +158,7 @@ TEST_F(BucketStoreTest, WritesAndReadsSingleSlots) {
   auto neighbour = store_.read_slot(2, 2);
   ASSERT_TRUE(neighbour);
   EXPECT_FALSE(*neighbour);
-  // Half of a newer write: neither the new nor the old, but nothing.
+  // Half of a newer write: the slot is neither the new one nor the old one, but damaged.
   const Bytes before = disk_->content;
   ASSERT_TRUE(store_.write_slot(2, 3, Bytes(kSlotSize, 8), 0x123456789abcdef1));
   std::copy(before.begin() + static_cast<std::ptrdiff_t>(place(2, 3) + kStride / 2), before.end(),
@@ -184,12 +184,12 @@ TEST_F(BucketStoreTest, KeepsTheRootBufferBeforeTheBucketVersionsAndNeverInTheCa
     }
     expect_filled(again.read({1, kSlots}), 50);
   }
-  // In place: an older write is gone, and its neighbours are as they were.
+  // Written in place: an older write is gone, and the neighbouring slots are as they were.
   ASSERT_TRUE(store_.write_slot(kRootBuffer, 1, Bytes(kSlotSize, 8), 30));
   EXPECT_EQ((*store_.read_slot(kRootBuffer, 1))->stamp, 30u);
   EXPECT_EQ((*store_.read_slot(kRootBuffer, 0))->stamp, 20u);
   EXPECT_EQ((*store_.read_slot(kRootBuffer, 2))->stamp, 22u);
-  // A slot of the ring is none of a frame.
+  // A slot of the root buffer is not a slot of a bucket version.
   std::copy_n(disk_->content.begin(), kStride,
               disk_->content.begin() + static_cast<std::ptrdiff_t>(place(1, 0)));
   EXPECT_FALSE(fresh().read({1, 1}));
@@ -203,13 +203,13 @@ TEST_F(BucketStoreTest, ReadsACachedBucketVersionOnlyOnce) {
   for (BucketVersionNumber bucket_version = 1; bucket_version <= kCachedBucketVersions + 1;
        ++bucket_version)
     ASSERT_TRUE(store_.write(bucket_version, filled(static_cast<std::uint8_t>(bucket_version)), 1));
-  // Frame 1 was the oldest and had to go.
+  // Bucket version 1 was the oldest and had to go.
   disk_->reads = 0;
   expect_filled(store_.read({2, kSlots}), 2);
   EXPECT_EQ(disk_->reads, 0);
   expect_filled(store_.read({1, kSlots}), 1);
   EXPECT_EQ(disk_->reads, 1);
-  // Frame 3 was the least recently used, not 2.
+  // Bucket version 3 was the least recently used, not 2.
   expect_filled(store_.read({2, kSlots}), 2);
   EXPECT_EQ(disk_->reads, 1);
   expect_filled(store_.read({3, kSlots}), 3);
@@ -238,16 +238,16 @@ TEST_F(BucketStoreTest, KeepsTheTopOfTheTree) {
     EXPECT_TRUE(store_.cached({bucket_version, kSlots}));
     read(bucket_version);
   }
-  EXPECT_EQ(disk_->reads, 0) << "leaves have driven the top out";
+  EXPECT_EQ(disk_->reads, 0) << "leaves have displaced the top";
   EXPECT_TRUE(store_.cached({20, kSlots})) << "there is room for one leaf";
   EXPECT_FALSE(store_.cached({19, kSlots}));
   EXPECT_FALSE(store_.cached({99, 1}));
-  // A tree that grows: what was the cache's deepest level is not any more.
+  // The tree has grown, so the cache's deepest level is now a different one.
   expect_filled(store_.read({3, kSlots}, 10), 3);
   read(19);
   EXPECT_TRUE(store_.cached({20, kSlots}) && store_.cached({19, kSlots}));
   EXPECT_FALSE(store_.cached({3, kSlots}));
-  // A version that is of no use any more makes room, whatever its level was.
+  // A version that is no longer needed makes room, whatever its level was.
   store_.forget(1);
   read(18);
   EXPECT_TRUE(store_.cached({19, kSlots}) && store_.cached({20, kSlots}));
@@ -273,7 +273,7 @@ TEST_F(BucketStoreTest, ACopyIsOnesOwnAndNotKept) {
   const auto damaged = store_.copy({4, kSlots});
   ASSERT_FALSE(damaged);
   EXPECT_EQ(damaged.error().code, Errc::corrupt);
-  EXPECT_TRUE(store_.copy({})) << "of no frame: whatever it holds";
+  EXPECT_TRUE(store_.copy({})) << "of no bucket version, so its content does not matter";
 }
 
 TEST(VersionPoolTest, GivesWhatCameBack) {
@@ -326,7 +326,7 @@ TEST_F(BucketStoreTest, ReportsFailures) {
   EXPECT_FALSE(store_.write(2, filled(2), 1));
   disk_->fail_writes = false;
   expect_filled(store_.read({1, kSlots}), 1);
-  EXPECT_FALSE(store_.read({2, kSlots})) << "what could not be written is not in the cache";
+  EXPECT_FALSE(store_.read({2, kSlots})) << "content that could not be written is not in the cache";
   disk_->fail_reads = true;
   store_.forget(1);
   EXPECT_FALSE(store_.read({1, kSlots}));
@@ -338,8 +338,8 @@ TEST_F(BucketStoreTest, ReportsFailures) {
   EXPECT_EQ(std::ranges::count(log.str(), '\n'), 1) << "the log is not flooded: " << log.str();
 }
 
-// A late repetition of a retrieval reads a frame that is being given a new life: what it has read
-// must not stay in the cache.
+// A late repetition of a retrieval reads a bucket version whose number is being reused. What it has
+// read must not stay in the cache.
 TEST_F(BucketStoreTest, AReadThatAWriteOvertakesIsNotRemembered) {
   ASSERT_TRUE(store_.write(1, filled(10), 1));
   store_.forget(1);

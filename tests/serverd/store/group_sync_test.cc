@@ -24,7 +24,7 @@ class GroupSyncTest : public testing::Test {
           }(sync_, begun, outcome));
     return outcome;
   }
-  /// Writes a slot of the ring, if `works`.
+  /// Writes a slot of the root buffer, if `works`.
   Outcome write(std::uint16_t slot, bool works = true) {
     auto outcome = std::make_shared<std::optional<Status>>();
     spawn(context_.get_executor(),
@@ -61,7 +61,7 @@ TEST_F(GroupSyncTest, OneSyncServesMany) {
     EXPECT_TRUE(**outcome);
   }
   EXPECT_GE(disk_->syncs, 1);
-  EXPECT_LE(disk_->syncs, 2) << "one under way, and one for all who came meanwhile";
+  EXPECT_LE(disk_->syncs, 2) << "one under way, and one for all requests that came meanwhile";
 }
 
 TEST_F(GroupSyncTest, EveryOneAfterTheOtherSyncsAnew) {
@@ -73,7 +73,7 @@ TEST_F(GroupSyncTest, EveryOneAfterTheOtherSyncsAnew) {
   }
 }
 
-// A sync that has begun may have missed what was written since.
+// A sync that has begun may have missed later writes.
 TEST_F(GroupSyncTest, WhoAsksDuringASyncWaitsForTheNext) {
   Outcome late;
   std::optional<int> syncs_when_late_was_done;
@@ -89,7 +89,7 @@ TEST_F(GroupSyncTest, WhoAsksDuringASyncWaitsForTheNext) {
   };
   disk_->during_sync = [&] { watch(late); };
   const auto early = ask();
-  // The late one's coroutine may start only after the sync in which it was made.
+  // The late request's coroutine may start only after the sync during which it was made.
   settle();
   ASSERT_TRUE(*early && **early);
   ASSERT_TRUE(*late && **late);
@@ -97,7 +97,7 @@ TEST_F(GroupSyncTest, WhoAsksDuringASyncWaitsForTheNext) {
   EXPECT_EQ(syncs_when_late_was_done, 2);
 }
 
-// Data that was written before a failed sync may be lost although the next one succeeds.
+// Data that was written before a failed sync may be lost even though the next sync succeeds.
 TEST_F(GroupSyncTest, AFailedSyncFailsAllThatWasWrittenBeforeIt) {
   const auto before = ask();
   settle();
@@ -108,7 +108,7 @@ TEST_F(GroupSyncTest, AFailedSyncFailsAllThatWasWrittenBeforeIt) {
   disk_->during_sync = [&] { during = ask(begun); };
   const auto failed = ask(begun);
   settle();
-  disk_->fail_syncs = false;  // the kernel forgets its failure; we do not
+  disk_->fail_syncs = false;  // the kernel forgets its failure; the server does not
   const auto after = ask(begun);
   settle();
   for (const auto& outcome : {failed, during, after}) {
@@ -116,7 +116,7 @@ TEST_F(GroupSyncTest, AFailedSyncFailsAllThatWasWrittenBeforeIt) {
     ASSERT_FALSE(**outcome);
     EXPECT_EQ((**outcome).error().message, "the disk does not sync");
   }
-  const auto again = ask();  // written once more
+  const auto again = ask();  // writes once more
   settle();
   ASSERT_TRUE(*again);
   EXPECT_TRUE(**again);
@@ -182,7 +182,7 @@ TEST_F(GroupSyncTest, AFailedWriteFailsAlone) {
   EXPECT_EQ((**failing).error().code, Errc::disk_full);
 }
 
-// The next one would succeed: the kernel has forgotten what the first could not write.
+// The next sync would succeed, because the kernel has forgotten what the first could not write.
 TEST_F(GroupSyncTest, AFailedSyncIsNotAskedForAgain) {
   disk_->during_sync = [this] {
     disk_->fail_syncs = true;

@@ -11,7 +11,7 @@
 namespace s3oram::ring {
 namespace {
 
-/// A path whose buckets hold what earlier evictions could have left there.
+/// A path whose buckets hold blocks that earlier evictions could have left there.
 EvictionPath random_path(std::mt19937_64& random) {
   EvictionPath path;
   path.top_levels = 1 + static_cast<unsigned>(random() % 3);
@@ -22,7 +22,7 @@ EvictionPath random_path(std::mt19937_64& random) {
   for (unsigned level = path.top_levels; level <= path.height; ++level) {
     auto& bucket = path.residents.emplace_back();
     const auto count = random() % (path.bucket_size + 1);
-    // Its leaf agrees with the path's down to the bucket, at least.
+    // The block's leaf agrees with the path's at least down to the bucket.
     for (unsigned i = 0; i < count; ++i)
       bucket.push_back({next++, 1, path.leaf ^ (random() % 1024 << level)});
   }
@@ -95,7 +95,7 @@ TEST(EvictionPlan, OfTheTopTheYoungestAreLeft) {
 
 enum class Pattern { round_robin, one_block, hot_tenth, uniform, up_and_down };
 
-/// Blocks and buckets of a volume, without their contents.
+/// The blocks and buckets of a volume, without contents.
 class Tree {
  public:
   static constexpr unsigned kBucketSize = 16, kEvery = 20;
@@ -130,7 +130,7 @@ class Tree {
   struct Block {
     Leaf leaf = 0;
     std::uint64_t turn = 0;
-    int level = -1;  // -1: nowhere; 0: in the top
+    int level = -1;  // -1 if it is nowhere; 0 is the top
   };
   BlockId chosen() {
     const std::uint64_t count = blocks_.size();
@@ -225,13 +225,14 @@ INSTANTIATE_TEST_SUITE_P(Patterns, Occupancy,
                                                           Pattern::up_and_down),
                                           testing::Values(0.5, 1.0), testing::Values(0u, 2u, 8u)));
 
-// The figures of the page, for a top of three levels: 8 groups, a lag of up to all of them.
+// The figures of docs/protocol-ring.md, for a top of three levels: 8 groups, with a lag of up to
+// all of them.
 TEST_P(Occupancy, StaysWithinItsBounds) {
   const auto [pattern, fill, lag] = GetParam();
   constexpr unsigned kTop = 3, kHeight = 8;
   Tree tree(kTop, kHeight, fill, pattern, lag, 11 * lag + 5);
   tree.run(static_cast<std::uint64_t>(Tree::kEvery) << (kHeight + 3));
-  const double sweep = Tree::kEvery << kTop;  // turns until the same group comes again
+  const double sweep = Tree::kEvery << kTop;  // turns until the same group is evicted again
   EXPECT_EQ(tree.displaced, 0u);
   EXPECT_LE(tree.most_left, 30u);
   EXPECT_LE(static_cast<double>(tree.oldest_left), 3 * sweep);

@@ -1,4 +1,4 @@
-// One bad row of ring's tables costs its block, or the blocks of its bucket, and no more.
+// One bad row in a ring's tables costs only its block, or the blocks of its bucket.
 #include "oramcore/schemes/ring/client/ring_check.h"
 
 #include <gtest/gtest.h>
@@ -65,8 +65,8 @@ class RingCheckTest : public testing::Test {
     EXPECT_TRUE(sql.empty() || database->execute(sql)) << sql;
     return read_ring(*database, kVolume);
   }
-  /// Damages a row: exactly these blocks are lost, by these kinds of findings; a repair drops what
-  /// is bad, and then nothing is found.
+  /// Damages a row. Exactly these blocks are lost, with these kinds of findings; a repair drops the
+  /// bad rows, and then nothing is found.
   void expect_lost(const std::string& sql, std::vector<BlockId> lost, std::set<std::string> kinds) {
     const RingCheck found = check(sql);
     EXPECT_FALSE(found.refused) << sql;
@@ -109,7 +109,7 @@ TEST_F(RingCheckTest, WhatIsSoundIsReadWhole) {
   EXPECT_EQ(found.state.tree.synced, 9u);
 }
 
-// A vault that moves brings the numbers that its blocks have had.
+// In a vault that has moved, blocks keep the numbers from the old volume.
 TEST_F(RingCheckTest, ALowTreeHoldsBlocksOfHighNumbers) {
   constexpr BlockId kHigh = 1 << 20;
   const RingCheck found =

@@ -1,4 +1,5 @@
-// Tags of rows: what the server must return with P(x) follows from them, and nothing else passes.
+// Tags of rows: the sum that the server must return with P(x) can be computed from them, and
+// nothing else passes.
 #include "oramcore/schemes/ring/client/row_tags.h"
 
 #include <gtest/gtest.h>
@@ -89,8 +90,8 @@ TEST_P(TaggedRows, ARowOfAnotherPlaceDoesNotFit) {
   EXPECT_FALSE(tags.fit(kBucket, kStamp, readable));
 }
 
-// The sum of a row and its tag over all rows is what a server could swap in for x = 1; shifted by
-// the same for two versions, it would be known if masks were used twice.
+// The sum of a row and its tag over all rows is what a server could swap in for x = 1. If masks
+// were used twice, a server would learn it from two versions that shift it by the same.
 TEST_P(TaggedRows, TagsOfEqualRowsDiffer) {
   std::array<Bytes, 2> same{rows[0], rows[0]};
   std::vector<std::uint8_t*> both{same[0].data(), same[1].data()};

@@ -1,4 +1,4 @@
-// The slots of top.cache: none is used again before the commit that frees it.
+// The slots of top.cache. None is used again before the commit that frees it.
 #include "oramcore/schemes/ring/client/top_cache.h"
 
 #include <gtest/gtest.h>

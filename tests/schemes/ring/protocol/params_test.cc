@@ -87,7 +87,7 @@ TEST(RingParams, TheLargestAnswerFitsIntoAMessage) {
   EXPECT_LE(encode(log).size(), largest_message(params));
 }
 
-// The page's figures: 40 GB of 128 KiB.
+// The figures of docs/parameters.md, for 40 GB of 128 KiB blocks.
 TEST(RingParams, AnAccessCostsWhatIsPromised) {
   VolumeParams params = kHome;
   params.top_levels = 6;
@@ -110,7 +110,7 @@ TEST(RingParams, TheStoreIsThreeTimesTheDataAndTheLog) {
 }
 
 // A touch is an access through the bucket. Between two evictions of a bucket at level h there are
-// A·2^h accesses, and each comes through it with probability 2^-h.
+// A·2^h accesses, and each goes through it with probability 2^-h.
 TEST(RingParams, DummiesLastUntilTheNextEviction) {
   const auto log2_tail = [](double mean, unsigned above) {
     double sum = 0, term = 1;
@@ -123,7 +123,7 @@ TEST(RingParams, DummiesLastUntilTheNextEviction) {
   };
   const unsigned dummies = Params(kHome).dummies();
   EXPECT_LT(log2_tail(kHome.evict_every, dummies), -255);
-  EXPECT_LT(log2_tail(2.0 * kHome.evict_every, dummies), -97);  // a sweep behind
+  EXPECT_LT(log2_tail(2.0 * kHome.evict_every, dummies), -97);  // a whole sweep behind
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Buckets as polynomials: what is interpolated is found at its points, a row is the sum of the
-// others, and the rows of random slots tell nothing of the points.
+// Buckets as polynomials: interpolated slots are found at their points, a row is the sum of the
+// others, and the rows of random slots tell nothing about the points.
 #include "oramcore/schemes/ring/protocol/polynomial.h"
 
 #include <gtest/gtest.h>
@@ -69,10 +69,10 @@ TEST(Polynomial, IsEvaluatedAsItsDefinitionSays) {
   }
 }
 
-// GF(4) lies in GF(2^8), so a bucket of two rows over it, with four points, can be enumerated with
-// the code in use: every pair of slots, every secret order of the points. Whichever slots are real,
-// a server that sees the rows and then the points that are asked for, in order, sees each view
-// equally often: real slots and dummies alike.
+// GF(4) is contained in GF(2^8), so a bucket of two rows over it, with four points, can be
+// enumerated with the real code: every pair of slots and every secret order of the points.
+// Whichever slots are real, a server that sees the rows and then, in order, the points that are
+// asked for has each view equally often; real slots and dummies look alike.
 TEST(Polynomial, RowsAndPointsTellNothingOfWhatIsReal) {
   std::vector<std::uint8_t> field{0, 1};
   for (unsigned x = 2; x < 256; ++x) {
@@ -81,7 +81,7 @@ TEST(Polynomial, RowsAndPointsTellNothingOfWhatIsReal) {
   }
   ASSERT_EQ(field.size(), 4u);
 
-  // Which of the bucket's places in the secret order three accesses ask for: 0 and 1 are slots.
+  // The places in the bucket's secret order that three accesses ask for; 0 and 1 are slots.
   const std::vector<std::vector<unsigned>> accesses{{2, 3, 0}, {0, 2, 3}, {1, 2, 0}, {0, 1, 2}};
   using View = std::vector<std::uint8_t>;
   std::vector<std::map<View, unsigned>> seen;
@@ -103,7 +103,7 @@ TEST(Polynomial, RowsAndPointsTellNothingOfWhatIsReal) {
     } while (std::next_permutation(order.begin(), order.end()));
     seen.push_back(views);
   }
-  // 4^2 rows and 4·3·2 orders of three points: each of them once.
+  // 4^2 rows and 4·3·2 orders of three points, each of which occurs once.
   ASSERT_EQ(seen[0].size(), 16u * 24u);
   for (const auto& [view, count] : seen[0]) EXPECT_EQ(count, 1u);
   for (const auto& views : seen) EXPECT_EQ(views, seen[0]);

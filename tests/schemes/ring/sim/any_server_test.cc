@@ -1,5 +1,5 @@
-// A store becomes a ring's or another scheme's by the volume that is made in it, as long as nobody
-// has used one there.
+// The volume that is made in a store decides whether its server is a ring's or another scheme's, as
+// long as nobody has used a volume there.
 #include "serverd/any_server.h"
 
 #include <gtest/gtest.h>

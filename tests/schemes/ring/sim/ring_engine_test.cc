@@ -1,5 +1,5 @@
-// The whole protocol of ring in one process: random accesses against what they must hold, crashes
-// of either party at any moment, and what the server sees.
+// The whole protocol of ring in one process: random accesses compared with what blocks must hold,
+// crashes of either party at any moment, and what the server sees.
 #include "oramcore/schemes/ring/client/ring_engine.h"
 
 #include <gtest/gtest.h>
@@ -115,7 +115,8 @@ TEST_P(RingEngines, HoldWhatWasWrittenAndFindItAgain) {
 
 // ---- crashes
 
-/// Kills parties at random moments, or cuts their power; what was committed is there afterwards.
+/// Kills parties or cuts their power at random moments. Everything that was committed is there
+/// afterwards.
 class Crashes {
  public:
   Crashes(const VolumeParams& params, std::uint64_t seed)
@@ -165,7 +166,7 @@ class Crashes {
     const Party victim = random_() % 2 == 0 ? kClient : kServer;
     world_.disk(victim).cut_after(1 + random_() % 400);
   }
-  /// Until somebody dies, or enough was done.
+  /// Runs until someone dies, or until enough has been done.
   void work() {
     std::size_t ended = 0, begun = 0;
     const bool* alive = nullptr;
@@ -185,7 +186,7 @@ class Crashes {
       });
     }
     world_.on_death = {};
-    // A request to a dead client ends in its ghost, which nobody hears.
+    // A request to a dead client ends in its old life, which nobody hears.
     world_.settle();
   }
   void begin(BlockId block, std::size_t& ended, std::shared_ptr<bool> living) {
@@ -247,8 +248,9 @@ TEST_P(RingCrashes, LoseNothingThatWasCommitted) {
 
 // ---- what the server sees
 
-/// Remembers what was asked of each bucket version, and by which turn; and how long ago the path of
-/// each turn was evicted: the group of it, by how many other groups were evicted since.
+/// Remembers the points that were asked of each bucket version, and the turns that asked. For each
+/// turn it also records how recently the group of its path was evicted, as the number of other
+/// groups evicted since then.
 class Observer {
  public:
   explicit Observer(RingWorld& world) : groups_(Params(world.params()).groups()) {
@@ -259,7 +261,7 @@ class Observer {
   std::size_t repeated = 0, accesses = 0;
   std::map<VersionStamp, unsigned> touches;
   std::map<std::pair<MessageType, std::size_t>, std::size_t> shapes;
-  std::map<Turn, std::size_t> others_since;  // of the turns that followed an eviction of each group
+  std::map<Turn, std::size_t> others_since;  // only turns whose group had been evicted before
 
  private:
   void saw(const Bytes& message) {
@@ -306,7 +308,7 @@ TEST(RingView, NoPointOfAVersionIsAskedForByTwoAccesses) {
     ASSERT_GOOD(world.open_client());
     driver.operate(300, 30, 4);
     ASSERT_GOOD(world.commit());
-    // In the middle of an access.
+    // The client dies in the middle of an access.
     world.engine().read(3, [](Result<Bytes>) {});
     world.step();
     world.kill(kClient);
@@ -331,14 +333,15 @@ TEST(RingView, ReadsWritesAndAccessesToNothingLookAlike) {
   EXPECT_EQ(shapes(0), shapes(2));
 }
 
-// When a group is evicted its blocks leave the top: everybody sees it. So a path must be as likely
-// to be of a group that was evicted lately as of any other, whatever is accessed, and for the turns
-// of the client's own as well.
+// When a group is evicted, its blocks leave the top, which everyone sees. So whatever is accessed,
+// a path must be as likely to belong to a recently evicted group as to any other. The same holds
+// for the client's own turns.
 TEST(RingView, APathDoesNotTellWhetherItsBlockHasLeftTheTop) {
   RingWorld world(small_ring(8, 6, 2), 31);
   Observer observer(world);
   ASSERT_GOOD(world.open_client());
-  // Each block again after half a sweep of evictions, when it has left the top or not.
+  // Each block is accessed again after half a sweep of evictions, whether or not it has left the
+  // top.
   constexpr unsigned kAccesses = 4500;
   for (BlockId i = 0; i < kAccesses; ++i) {
     ASSERT_GOOD(world.write(i % 12, Bytes(512, 1)));
@@ -356,8 +359,8 @@ TEST(RingView, APathDoesNotTellWhetherItsBlockHasLeftTheTop) {
   EXPECT_NEAR(own_lately, own / 2.0, 0.4 * own);
 }
 
-// How many blocks leave the top in an eviction depends on what was accessed, and the server sees
-// when the new rows come: as much is read and opened whatever leaves.
+// How many blocks leave the top in an eviction depends on the accesses, and the server sees when
+// the new rows come. So the client reads and opens the same amount, whatever leaves.
 TEST(RingView, AnEvictionReadsAsMuchOfTheCacheWhateverLeavesTheTop) {
   const auto reads = [](BlockId blocks) {
     RingWorld world(small_ring(8, 6, 2), 13);
@@ -372,7 +375,7 @@ TEST(RingView, AnEvictionReadsAsMuchOfTheCacheWhateverLeavesTheTop) {
   EXPECT_EQ(reads(1), reads(48));
 }
 
-// Points and masks are drawn by the stamp: two versions of a bucket never have the same.
+// Points and masks are drawn by the stamp, so two versions of a bucket never have the same.
 TEST(RingView, AStampDoesNotRepeat) {
   RingWorld world(small_ring(4, 3, 1), 14);
   world.network.faults = {.lost = 0.05, .doubled = 0, .late = 0};
@@ -387,7 +390,8 @@ TEST(RingView, AStampDoesNotRepeat) {
     const VersionStamp stamp = stamp_of(request->id.attempt);
     attempts.insert(request->id);
     EXPECT_EQ(stamps.try_emplace(stamp, request->id).first->second, request->id);
-    // Neither in another life of the client, nor in another attempt of this one.
+    // No stamp repeats, neither after another opening of the volume nor in another attempt of one
+    // opening.
     EXPECT_EQ(stamp >> 32, request->id.eviction);
     const auto next = stamps.find(stamp + 1);
     EXPECT_TRUE(next == stamps.end() || next->second.eviction == request->id.eviction);
@@ -401,8 +405,8 @@ TEST(RingView, AStampDoesNotRepeat) {
   EXPECT_GE(attempts.size(), 50u);
 }
 
-// A bucket that is touched until its dummies are used up is written again before it is asked once
-// more. Here as many touches as there are dummies are usual.
+// A bucket whose dummies are used up is written again before it is asked once more. In this test it
+// is usual that all dummies are used.
 TEST(RingView, ABucketWithoutDummiesIsWrittenAgain) {
   RingWorld world(small_ring(128, 126, 1), 3);
   Observer observer(world);
@@ -419,12 +423,12 @@ MessageType type_of(const Bytes& message) {
   return static_cast<MessageType>(message[2] | message[3] << 8);
 }
 
-/// Changes the answers of one kind on their way; counts the questions.
+/// Changes the answers of one type on their way, and counts the requests.
 template <class Answer>
 class Altering {
  public:
   using Change = std::function<void(Answer&)>;
-  /// `change` alters what it is given, or not.
+  /// `change` alters an answer, or leaves it alone.
   Altering(RingWorld& world, MessageType type, Change change)
       : world_(world), type_(type), change_(std::move(change)) {
     world.network.filter = [this](Party from, Party to, const Bytes& message) {
@@ -504,8 +508,8 @@ TEST_F(RingAnswers, ThatDoNotFitOnceAreAskedForAgain) {
   }
 }
 
-// An answer of any level is altered, whatever is wanted: the volume stops after as many
-// questions, and nothing is given up.
+// An answer at any level is altered, whatever is wanted. The volume stops after the same number of
+// requests, and nothing is given up.
 TEST_F(RingAnswers, ThatNeverFitStopTheVolumeWhateverIsWanted) {
   const unsigned height = world.engine().status().height;
   unsigned stopped = 0;
@@ -529,7 +533,7 @@ TEST_F(RingAnswers, ThatNeverFitStopTheVolumeWhateverIsWanted) {
           value = altered;
         });
         const bool got = world.read(block).has_value();
-        if (altered.empty()) continue;  // nothing was written at that level of the path yet
+        if (altered.empty()) continue;  // nothing has been written yet at that level of the path
         EXPECT_FALSE(got);
         EXPECT_EQ(always.questions, 3u);
         EXPECT_NE(world.engine().status().failure, "");
@@ -544,8 +548,8 @@ TEST_F(RingAnswers, ThatNeverFitStopTheVolumeWhateverIsWanted) {
   expect_all();
 }
 
-// Rows that the server says are lost have their bucket written again, whatever is wanted: the block
-// is then asked for by the same turn along the same path.
+// If the server says that rows are lost, their bucket is written again, whatever is wanted. The
+// same turn then asks for the block along the same path.
 TEST_F(RingAnswers, OfLostRowsHaveTheBucketWrittenAgainWhateverIsWanted) {
   std::set<unsigned> levels;
   for (BlockId block = 0; block < kBlocks; block += 3)
@@ -577,7 +581,7 @@ TEST_F(RingAnswers, OfLostRowsHaveTheBucketWrittenAgainWhateverIsWanted) {
   expect_all();
 }
 
-// A server that says each time that it was restarted is not asked without a pause.
+// If a server says each time that it was restarted, the client pauses before it asks again.
 TEST_F(RingAnswers, ThatAskForASessionAgainAndAgainAreWaitedFor) {
   unsigned opened = 0;
   world.network.filter = [&](Party from, Party to, const Bytes& message) {
@@ -597,7 +601,7 @@ TEST_F(RingAnswers, ThatAskForASessionAgainAndAgainAreWaitedFor) {
   world.run_until([&] { return ended; });
 }
 
-// A server whose rows are not what was stored stops evictions and costs nothing else.
+// If a server's rows are not what was stored, evictions stop, and nothing else is affected.
 TEST_F(RingAnswers, OfEvictionsThatDoNotFitStopEvictionsAndGiveUpNothing) {
   {
     Bytes altered;
@@ -615,11 +619,11 @@ TEST_F(RingAnswers, OfEvictionsThatDoNotFitStopEvictionsAndGiveUpNothing) {
   expect_all();
 }
 
-// All that an eviction asks for it asks for at once: nothing that it finds shows by the time at
-// which it goes on.
+// An eviction sends all its requests together, so the time at which it goes on shows nothing of
+// what it finds.
 TEST_F(RingAnswers, OfEvictionsAreAskedForAtOnce) {
   std::set<BucketIndex> asked;
-  const unsigned levels = world.engine().status().height;  // from 1 on
+  const unsigned levels = world.engine().status().height;  // levels from 1 on
   world.network.filter = [&](Party from, Party, const Bytes& message) {
     if (type_of(message) != MessageType::fetch_rows) return true;
     if (from != kClient) return false;
@@ -636,7 +640,7 @@ TEST_F(RingAnswers, OfEvictionsAreAskedForAtOnce) {
   expect_all();
 }
 
-// A rewrite that is done stays done, whatever becomes of its release.
+// A rewrite that is done stays done, whatever happens to its release.
 TEST_F(RingAnswers, ToAReleaseThatRefuseItEndTheVolumeAndNotTheEvictionAlone) {
   world.network.filter = [&](Party from, Party to, const Bytes& message) {
     if (from != kClient || type_of(message) != MessageType::release || message.size() < 30)
@@ -654,14 +658,14 @@ TEST_F(RingAnswers, ToAReleaseThatRefuseItEndTheVolumeAndNotTheEvictionAlone) {
   expect_all();
 }
 
-// Blocks stay in the top for long where buckets are small: they are logged again in time.
+// With small buckets, blocks stay in the top for a long time. They are logged again in time.
 TEST(RingLog, HasEveryBlockOfTheTop) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE(seed);
     const VolumeParams params = small_ring(1, 4, 1);
     RingWorld world(params, seed);
     ASSERT_GOOD(world.open_client());
-    // Most are written once, and the same few again and again.
+    // Most blocks are written once, and the same few again and again.
     std::mt19937_64 random(seed);
     for (unsigned i = 0; i < 300; ++i)
       ASSERT_GOOD(world.write(i < 40 ? i : random() % 3, pattern(1, i, 512)));
@@ -677,13 +681,13 @@ TEST(RingLog, HasEveryBlockOfTheTop) {
   }
 }
 
-/// A volume whose vault.db says that accesses were cut short when a block of the top was about to
+/// A volume whose vault.db says that accesses were cut short when a block in the top was about to
 /// be logged again.
 class RingTurns : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_GOOD(world.open_client());
-    // Enough for two laps of the log.
+    // Enough for two rounds of the log.
     for (BlockId i = 0; i < 2 * params.log_slots; ++i)
       ASSERT_GOOD(world.write(i % 7, pattern(i % 7, 1, 512)));
     ASSERT_GOOD(world.close_client());
@@ -716,8 +720,8 @@ class RingTurns : public testing::Test {
   Place place;
 };
 
-// The turn that was to log the block again had no record yet, and later ones had, up to the one
-// that uses the block's slot of the log again.
+// The turn that was to log the block again had no record yet, but later turns had, up to the one
+// that reuses the block's slot in the log.
 TEST_F(RingTurns, ThatWereToLogABlockAgainDoSoAfterACrash) {
   constexpr Turn kLeft = 3;
   place.turn = tree.written + kLeft - params.log_slots;
@@ -727,7 +731,7 @@ TEST_F(RingTurns, ThatWereToLogABlockAgainDoSoAfterACrash) {
   open_and_read();
 }
 
-// The access that uses a block's slot of the log again may be the block's own.
+// The access that reuses a block's slot in the log may be the block's own.
 TEST_F(RingTurns, DoNotWaitForThemselves) {
   place.turn = tree.written - params.log_slots;
   changes.places[block] = place;
@@ -744,7 +748,7 @@ TEST(RingCache, NeedsNoMoreRoomOnAFullDisk) {
   const auto pages = world.disk(kClient).image().files.at("top.cache").pages;
   EXPECT_GE(static_cast<std::uint64_t>(std::ranges::count(pages, true)) * s3oram::test::kDiskPage,
             cache_bytes(world.params()))
-      << "room for all that the top ever has";
+      << "the room for everything that the top can hold";
   driver.operate(60, 30, 4);
   ASSERT_GOOD(world.commit());
   world.disk(kClient).leave_space(0);
@@ -770,9 +774,9 @@ TEST(RingCache, UsesNoPlaceThatCannotBeWritten) {
   const unsigned places = std::exchange(refused, 0u);
   EXPECT_GT(places, 0u);
   driver.operate(300, 30, 4);
-  EXPECT_LE(refused, places) << "a place was tried again";
+  EXPECT_LE(refused, places) << "a bad place was tried again";
   ASSERT_GOOD(world.close_client());
-  // Also when the whole cache is made again.
+  // The bad places do no harm when the whole cache is rebuilt, either.
   ASSERT_GOOD((*world.disk(kClient).open("top.cache"))->truncate(0));
   ASSERT_GOOD(world.open_client());
   driver.check_all(30);
@@ -781,7 +785,7 @@ TEST(RingCache, UsesNoPlaceThatCannotBeWritten) {
   driver.check_all(30);
 }
 
-/// Writes whose places in the cache are not durable yet: one of them is dead, as its block was
+/// Writes whose places in the cache are not durable yet. One of them is dead, because its block was
 /// written again.
 class RingLogs : public testing::Test {
  protected:
@@ -801,7 +805,7 @@ class RingLogs : public testing::Test {
   RingWorld world{small_ring(8, 6, 2), 3};
 };
 
-// A block that is missed only when it is wanted would show which turn wrote it.
+// If a block were missed only when it is wanted, that would show which turn wrote it.
 TEST_F(RingLogs, AreVerifiedAtOpeningWhateverIsNeeded) {
   world.cut(kClient);
   world.settle();
@@ -817,7 +821,7 @@ TEST_F(RingLogs, AreVerifiedAtOpeningWhateverIsNeeded) {
   expect_all();
 }
 
-// The log is read for a slot of the cache that has rotted, but not because the block is wanted.
+// The log is read when a slot of the cache has decayed, but not because the block is wanted.
 TEST_F(RingLogs, AreReadForARottenCacheAtATurnThatEverybodyKnows) {
   unsigned read = 0;
   world.network.observer = [&](Party, Party, const Bytes& message) {
@@ -835,7 +839,7 @@ TEST_F(RingLogs, AreReadForARottenCacheAtATurnThatEverybodyKnows) {
   rot(place);  // found when the volume is opened
   ASSERT_GOOD(world.open_client());
   EXPECT_GT(std::exchange(read, 0u), 0u);
-  rot(place);  // later
+  rot(place);  // found later
   const auto got = world.read(2);
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, Errc::corrupt);
@@ -845,7 +849,7 @@ TEST_F(RingLogs, AreReadForARottenCacheAtATurnThatEverybodyKnows) {
   auto after = RingState::open("vault.db", world.disk(kClient))->load(world.params());
   ASSERT_GOOD(after);
   EXPECT_EQ(after->places.get(2).kind, Place::Kind::top);
-  EXPECT_NE(after->places.get(2).leaf, place.leaf) << "a leaf that was shown";
+  EXPECT_NE(after->places.get(2).leaf, place.leaf) << "a leaf that was shown before";
   ASSERT_GOOD(world.open_client());
   EXPECT_GT(std::exchange(read, 0u), 0u);
   rot(after->places.get(2));
@@ -867,7 +871,7 @@ TEST_F(RingLogs, GiveBackACacheThatIsLost) {
 
 // ---- the server's disk is damaged
 
-/// Spoils these rows of the first five bucket versions on the server's disk.
+/// Damages these rows of the first five bucket versions on the server's disk.
 void spoil(RingWorld& world, std::initializer_list<unsigned> rows) {
   const Params params(world.params());
   const std::uint64_t stride = params.row_size + BucketVersion::kTrailer;
@@ -893,7 +897,7 @@ class RingDamage : public testing::Test {
     for (BlockId block = 0; block < kBlocks; ++block)
       ASSERT_GOOD(world.write(block, pattern(block, generation, 512)));
   }
-  /// How many blocks cannot be read; the others are right.
+  /// Returns how many blocks cannot be read; all others must be right.
   unsigned lost() {
     unsigned lost = 0;
     for (BlockId block = 0; block < kBlocks; ++block) {
@@ -940,7 +944,7 @@ TEST_F(RingDamage, TwoRowsCostTheBlocksOfTheirBucketAndNoOther) {
   EXPECT_EQ(world.engine().status().unreadable, 0u);
 }
 
-// While nothing can be read, nothing is given up: the server's disk has it all.
+// While nothing can be read, nothing is given up, because everything is still on the server's disk.
 TEST_F(RingDamage, AReadErrorThatPassesCostsNothing) {
   world.start_server();
   ASSERT_GOOD(world.open_client());
@@ -958,7 +962,7 @@ TEST_F(RingDamage, AReadErrorThatPassesCostsNothing) {
   EXPECT_EQ(world.engine().status().unreadable, 0u);
 }
 
-// ---- the server's store is put back to an earlier state
+// ---- the server's store is rolled back
 
 class RingSetBack : public testing::Test {
  protected:
@@ -972,7 +976,7 @@ class RingSetBack : public testing::Test {
     world.disk(kServer).put(image);
     world.start_server();
   }
-  // As many evictions are due as allow some more turns without another one.
+  // An eviction comes only every 60 accesses, so that some turns are possible without one.
   RingWorld world{small_ring(8, 60, 1), 31};
   DiskImage image;
 };
@@ -1020,8 +1024,8 @@ class RingRebuilds : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Seeds, RingRebuilds,
                          testing::Range(1, 1 + static_cast<int>(s3oram::test::repetitions(5))));
 
-// All that was acknowledged is there, committed or not, wherever it lay; and no point that was
-// asked for before is asked for again.
+// Everything that was acknowledged is there, committed or not, wherever it lay; and no point is
+// asked for twice.
 TEST_P(RingRebuilds, FindWhateverWasAcknowledged) {
   const auto seed = static_cast<std::uint64_t>(GetParam());
   RingWorld world(kShapes[seed % std::size(kShapes)], seed);
@@ -1085,7 +1089,7 @@ class RingLostWrites : public testing::Test {
   void write(BlockId block, std::uint64_t generation) {
     ASSERT_GOOD(world.write(block, pattern(block, generation, 512)));
   }
-  /// The state as the client knows it, which is lost then.
+  /// The state as the client knows it, which is then lost.
   RingState::Loaded lose() {
     EXPECT_TRUE(world.close_client());
     auto loaded = RingState::open("vault.db", world.disk(kClient))->load(world.params());
@@ -1097,8 +1101,8 @@ class RingLostWrites : public testing::Test {
   const Params params{world.params()};
 };
 
-// A block of the tree was written again, and what that wrote to the log has rotted: its older
-// version is in the tree still, and must not come back without a word.
+// A block in the tree was written again, and the log slot of that write has decayed. The block's
+// older version is still in the tree, and must not come back unreported.
 TEST_F(RingLostWrites, AreNamed) {
   ASSERT_GOOD(world.close_client());
   auto before = RingState::open("vault.db", world.disk(kClient))->load(world.params());
@@ -1120,7 +1124,7 @@ TEST_F(RingLostWrites, AreNamed) {
   ASSERT_GOOD(rebuilt);
   EXPECT_EQ(rebuilt->damaged, 1u);
   EXPECT_EQ(rebuilt->suspect, std::set{block});
-  // fsck names its file until it is read or written.
+  // fsck names the block's file until the block is read or written.
   const auto restored = RingState::open("vault.db", world.disk(kClient))->load(world.params());
   ASSERT_GOOD(restored);
   EXPECT_EQ(restored->unreadable, std::set{block});
@@ -1132,7 +1136,7 @@ TEST_F(RingLostWrites, AreNamed) {
   }
 }
 
-// A server that serves what a slot held a lap before.
+// The server returns what a slot held one round before.
 TEST_F(RingLostWrites, AreMissedWhereOlderOnesAreServed) {
   for (Turn turn = kBlocks; turn < 3 * params.log_slots; ++turn) write(turn % kBlocks, 1);
   lose();
@@ -1146,8 +1150,8 @@ TEST_F(RingLostWrites, AreMissedWhereOlderOnesAreServed) {
   EXPECT_EQ(rebuilt->damaged, 1u);
 }
 
-// Accesses that had asked, but not written, when the client was lost: their turns are missed by no
-// rebuild, now or later.
+// Accesses had asked, but not written, when the client was lost. No rebuild, now or later, reports
+// their turns as missing.
 TEST_F(RingLostWrites, AreNotThoseOfAccessesUnderWay) {
   world.network.filter = [](Party from, Party, const Bytes& message) {
     return from != kClient || type_of(message) != MessageType::write_root;
@@ -1170,7 +1174,7 @@ TEST_F(RingLostWrites, AreNotThoseOfAccessesUnderWay) {
   }
 }
 
-// A server that denies what was asked of it, and a client that does not believe it.
+// A server denies that it was asked, and a client does not believe it.
 TEST(RingRebuild, AsksForNoPointAgainWhateverTheServerSays) {
   const auto repeated = [](RingRebuild::Asked asked) {
     RingWorld world(small_ring(8, 6, 2), 3);
@@ -1196,7 +1200,7 @@ TEST(RingRebuild, AsksForNoPointAgainWhateverTheServerSays) {
   EXPECT_EQ(repeated(RingRebuild::Asked::everything), 0u);
 }
 
-/// A world whose client is lost, and what a server can say to it then.
+/// A world whose client is lost, and the answers that a server can give it then.
 class RingLies : public testing::Test {
  protected:
   void SetUp() override {
@@ -1242,8 +1246,8 @@ TEST_F(RingLies, AboutBucketsAreRefused) {
       MessageType::layout);
 }
 
-// Access numbers of the next session would be those of an earlier one. The server says of each
-// epoch that it is one less.
+// Access numbers of the next session would be those of an earlier one. The server reports each
+// epoch as one less.
 TEST_F(RingLies, AboutSessionsAreRefused) {
   world.network.filter = [this](Party from, Party to, const Bytes& message) {
     Bytes altered = message;
@@ -1271,7 +1275,7 @@ TEST_F(RingLies, AboutSessionsAreRefused) {
   EXPECT_EQ(rebuilt.error().code, Errc::corrupt) << rebuilt.error().message;
 }
 
-// ---- cuts
+// ---- power cuts
 
 struct Cut {
   Party party;
@@ -1280,7 +1284,7 @@ struct Cut {
   auto operator<=>(const Cut&) const = default;
 };
 
-/// Goes on until the power is cut at this step, and then some.
+/// Goes on until the power is cut at this step, and then recovers.
 class CutCell {
  public:
   CutCell(const Cut& cut, std::uint64_t seed)
@@ -1371,7 +1375,7 @@ class CutCell {
   std::uint64_t generation_ = 0;
 };
 
-// Every durable step of either party, with the power cut right before it and right after it.
+// Every durable step of either party, with the power cut right before and right after it.
 TEST(RingCuts, AtEveryStepLoseNothingThatWasCommitted) {
   CutCell whole({kServer, "none", false}, 1);
   EXPECT_FALSE(whole.run());

@@ -1,4 +1,4 @@
-// The server of ring by its messages alone: what it keeps, what it refuses, and what it mends.
+// The server of ring, driven only by messages: what it keeps, what it refuses, and what it mends.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -14,7 +14,7 @@ namespace {
 const VolumeParams kVolume = small_ring(4, 3, 1);
 const Params kParams(kVolume);
 
-/// Asks the server by hand.
+/// Sends requests to the server by hand.
 class Asking {
  public:
   explicit Asking(RingWorld& world)
@@ -47,7 +47,7 @@ class Asking {
     return answer;
   }
   void open() { ASSERT_GOOD(try_open()); }
-  /// Stores, prepares and commits a version of each bucket; rows of row_size bytes each.
+  /// Stores, prepares and commits a version of each bucket, with rows of row_size bytes each.
   EvictionId rewrite(const std::map<BucketIndex, Bytes>& buckets) {
     EvictionId id{rewrites_, {}};
     random_.fill(id.attempt);
@@ -105,7 +105,7 @@ class RingServer : public testing::Test {
     client.open();
   }
   SimDisk& disk() { return world.disk(kServer); }
-  /// Puts a file of the server in the place of its own, as an operator does.
+  /// Puts a file in place of one of the server's own, as an operator might.
   void put(const std::string& path, const Bytes& content) {
     const auto file = disk().open(path);
     ASSERT_GOOD(file);
@@ -178,7 +178,7 @@ TEST_F(RingServer, RebuildsADamagedRow) {
   const std::uint64_t stride = kParams.row_size + BucketVersion::kTrailer;
   for (unsigned row = 0; row <= kParams.bucket_size; ++row) {
     world.disk(kServer).rot("slots", (kParams.log_slots + row) * stride + 40, 0x10);
-    restart();  // nothing of it is in memory
+    restart();  // nothing of it is in memory now
     if (row < kParams.bucket_size) {
       const auto value = retrieve({2, stamp, 200});
       ASSERT_GOOD(value);
@@ -190,7 +190,7 @@ TEST_F(RingServer, RebuildsADamagedRow) {
     EXPECT_EQ(checked->rebuilt, row < kParams.bucket_size ? 0 : 1) << "row " << row;
     EXPECT_EQ(checked->lost, 0);
   }
-  // Two at once cannot be had again: that is said, and nothing is made up.
+  // Two lost rows cannot be rebuilt. The server says so, and makes nothing up.
   for (const unsigned row : {0u, 2u})
     world.disk(kServer).rot("slots", (kParams.log_slots + row) * stride + 40, 0x10);
   restart();
@@ -246,7 +246,7 @@ TEST_F(RingServer, ReadsABucketWhoseDamagedRowCannotBeWritten) {
   EXPECT_TRUE(std::ranges::equal(decode<FetchRowsAnswer>(answer->body())->rows, rows));
 }
 
-// An error of the disk is reported to one sync only: that one must be the sync of the write.
+// The disk reports an error to only one sync, which must be the sync of the write.
 TEST_F(RingServer, RebuildsARowWithoutHidingAFailedSync) {
   const VersionStamp stamp = stamp_of(client.rewrite({{2, client.rows()}}).attempt);
   disk().rot("slots", offset_of(1, 1) + 7, 0x10);
@@ -362,7 +362,7 @@ TEST_F(RingServer, RefusesAnOlderSlotsFileAndGoesOnWithTheNewest) {
 }
 
 TEST_F(RingServer, RefusesASlotsFileThatIsCutOffOrGone) {
-  ASSERT_EQ(write_log(0, 5), Errc::ok);  // nothing was rewritten yet
+  ASSERT_EQ(write_log(0, 5), Errc::ok);  // nothing has been rewritten yet
   for (const std::size_t left : {std::size_t{0}, std::size_t{100}, std::size_t{4096}}) {
     ASSERT_GOOD(world.stop_server());
     const Bytes newest = disk().content("slots");
@@ -406,7 +406,7 @@ TEST_F(RingServer, KeepsTheLog) {
   client.random().fill(sealed);
   const Turn turn = kParams.log_slots + 2;
   ASSERT_GOOD(client.ask(WriteLogRequest{client.epoch(), turn, 50, sealed}));
-  ASSERT_GOOD(client.ask(WriteLogRequest{client.epoch(), turn, 50, sealed}));  // the same again
+  ASSERT_GOOD(client.ask(WriteLogRequest{client.epoch(), turn, 50, sealed}));  // once more
   world.cut(kServer);
   world.start_server();
   client.open();
@@ -451,7 +451,7 @@ TEST_F(RingServer, RefusesWhatIsOutOfBounds) {
   EXPECT_EQ(store(id, 0, 0, rows), Errc::bad_request) << "no bucket";
   EXPECT_EQ(store(id, 1 << 20, 0, rows), Errc::bad_request) << "far below the leaves";
   EXPECT_EQ(store(id, 2, 1, rows), Errc::bad_request) << "beyond the last row";
-  EXPECT_EQ(store(id, 2, 0, ByteSpan(row).first(7)), Errc::bad_request) << "no whole row";
+  EXPECT_EQ(store(id, 2, 0, ByteSpan(row).first(7)), Errc::bad_request) << "not a whole row";
   EXPECT_EQ(store({9, {5}}, 2, 0, rows), Errc::bad_request) << "a far rewrite";
   EXPECT_EQ(client.refusal(PrepareRequest{epoch, id, 1, {2}}), Errc::failed) << "nothing is there";
   EXPECT_EQ(client.refusal(CommitRequest{epoch, id}), Errc::bad_request);
@@ -475,7 +475,7 @@ TEST_F(RingServer, RefusesWhatIsOutOfBounds) {
 TEST_F(RingServer, HoldsNoMoreAtATimeThanItSays) {
   const Bytes row(kParams.row_size);
   unsigned taken = 0;
-  // One row of each of many buckets and attempts, none of which is ever whole.
+  // One row of each of many buckets and attempts, none of which is ever complete.
   for (std::uint8_t attempt = 1; attempt < 10; ++attempt)
     for (const BucketIndex bucket : {2, 3, 4, 5, 6, 7})
       taken += client.refusal(StoreRowsRequest{client.epoch(), {0, {attempt}}, bucket, 0, row}) ==
@@ -496,7 +496,7 @@ TEST_F(RingServer, TakesNoRowsOfAnAttemptThatIsOver) {
     ASSERT_GOOD(client.ask(DiscardRequest{client.epoch(), {0, {attempt}}}));
     EXPECT_EQ(store(0, attempt), Errc::failed) << "a late copy";
   }
-  // Of what nobody discards, nothing is left once another attempt is committed.
+  // If nobody discards an attempt, nothing of it is left once another attempt is committed.
   for (std::uint8_t attempt = 10; attempt < 13; ++attempt) ASSERT_EQ(store(0, attempt), Errc::ok);
   client.rewrite({{2, client.rows()}});
   for (std::uint8_t attempt = 20; attempt < 24; ++attempt) EXPECT_EQ(store(1, attempt), Errc::ok);
@@ -519,7 +519,7 @@ TEST_F(RingServer, CountsNoTurnBeyondTheLast) {
   }
 }
 
-// Each request on a full disk has room: for records of asked points, and for new versions.
+// Each request on a full disk has room for records of asked points and for new versions.
 TEST_F(RingServer, NeedsNoMoreRoomOnAFullDisk) {
   restart();
   disk().leave_space(0);
@@ -536,12 +536,12 @@ TEST_F(RingServer, AnswersNonsenseWithAnError) {
     if (type == static_cast<unsigned>(MessageType::hello) ||
         type == static_cast<unsigned>(MessageType::traffic) ||
         type == static_cast<unsigned>(MessageType::room))
-      continue;  // they have no body to be wrong
+      continue;  // they have no body that could be wrong
     for (int i = 0; i < 40; ++i) {
       Bytes message(Rpc::kHeaderSize + random() % 120);
       for (std::size_t at = Rpc::kHeaderSize; at < message.size(); ++at)
         message[at] = random() % 3 == 0 ? static_cast<std::uint8_t>(random()) : 0;
-      // Most get as far as the session allows.
+      // Most requests get as far as the check of the session.
       if (message.size() >= Rpc::kHeaderSize + 8)
         std::memcpy(message.data() + Rpc::kHeaderSize, "\1\0\0\0\0\0\0\0", 8);
       static_cast<void>(client.ask(static_cast<MessageType>(type), std::move(message)));

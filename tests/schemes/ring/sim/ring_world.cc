@@ -1,4 +1,4 @@
-// The lives of a ring client and its server in a simulation.
+// The successive lives of a ring's client and server in a simulation.
 #include "tests/schemes/ring/sim/ring_world.h"
 
 #include "tests/sim/sim_vfs.h"
@@ -9,7 +9,7 @@ namespace {
 constexpr Duration kMostTime = std::chrono::hours(2);
 constexpr std::uint64_t kMemory = std::uint64_t{1} << 30;
 
-/// A file of which some places cannot be written.
+/// A file in which some places cannot be written.
 class PartlyBadFile final : public File {
  public:
   PartlyBadFile(std::unique_ptr<File> file, const std::function<bool(std::uint64_t)>& takes)
@@ -85,7 +85,7 @@ std::shared_ptr<RingWorld::Life> RingWorld::new_life(std::unique_ptr<SimDisk> di
   return life;
 }
 
-// May be called from within the dying party: nothing of it runs or is destroyed here.
+// May be called from within the dying party, so none of its code runs or is destroyed here.
 void RingWorld::end_life(Party party) {
   auto life = parties_[party];
   life->dead = true;

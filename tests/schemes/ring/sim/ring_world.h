@@ -1,10 +1,10 @@
-// One process, one thread: a ring client and its server over a network in memory, on disks in
-// memory, each with a clock of its own. Everything follows from the seed. As tests/sim/cluster.h is
-// for servers that share.
+// A ring's client and server in one process and one thread, over a network in memory, on disks in
+// memory, each with a clock of its own. Everything follows from the seed. tests/sim/cluster.h is
+// the same for the schemes with several servers.
 //
 // A party dies in one of two ways: kill() ends its process (what it wrote is there), cut() its
-// power (what it did not sync may be lost). Either way the old life goes on as a ghost that nobody
-// hears, until its coroutines have ended; its callbacks are still called.
+// power (what it did not sync may be lost). In both cases the old life goes on as a ghost that
+// nobody hears, until its coroutines have ended; its callbacks are still called.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -34,7 +34,7 @@ inline constexpr Party kServer = 1;
 
 class RingWorld {
  public:
-  /// Makes the volume; the server runs afterwards, the client does not.
+  /// Makes the volume. The server runs afterwards, the client does not.
   RingWorld(const VolumeParams& params, std::uint64_t seed);
   ~RingWorld();
 
@@ -42,10 +42,10 @@ class RingWorld {
   void start_server() { require(try_start_server()); }
   Status stop_server();
   Status open_client();
-  /// The same, without waiting for it. `done` is not called if the client's power is cut by then.
+  /// Does the same without waiting. `done` is not called if the client's power is cut before.
   void begin_open_client(std::function<void(Status)> done);
   Status close_client();
-  /// The client, which does not run, loses its disk; and has vault.db and top.cache rebuilt.
+  /// The client, which does not run, loses its disk; then vault.db and top.cache are rebuilt.
   void lose_client();
   Result<RingRebuild::Rebuilt> rebuild_client(
       RingRebuild::Asked asked = RingRebuild::Asked::as_server_says);
@@ -55,7 +55,7 @@ class RingWorld {
   bool runs(Party party) const;
   /// Called when a party has died, in either way.
   std::function<void(Party)> on_death;
-  /// Whether top.cache can be written there.
+  /// Sets whether top.cache can be written at a place.
   std::function<bool(std::uint64_t offset)> cache_takes;
   /// Called for each durable step that a living party announces (Disk::step).
   std::function<void(Party, std::string_view name, bool done)> on_step;
@@ -79,10 +79,10 @@ class RingWorld {
   }
   /// Lets time pass at all parties.
   void pass(Duration time);
-  /// Throws when nothing is left to do, or after two hours (of the true time).
+  /// Throws when nothing is left to do, or after two hours of true time.
   void run_until(const std::function<bool()>& done);
   void step();
-  /// Lets everything under way end that needs no time to pass.
+  /// Finishes everything under way that needs no time to pass.
   void settle();
 
   template <class T>
@@ -123,11 +123,11 @@ class RingWorld {
   std::vector<std::shared_ptr<Life>> ghosts_;
 };
 
-/// Small volumes, of which no eviction overflows.
+/// Small volumes in which no eviction overflows.
 VolumeParams small_ring(std::uint16_t bucket_size, std::uint16_t evict_every,
                         std::uint8_t top_levels, std::uint8_t first_height = 0);
 
-/// What a block is to hold.
+/// What a block must hold.
 Bytes pattern(BlockId block, std::uint64_t generation, std::size_t size);
 
 }  // namespace s3oram::ring::test
