@@ -23,17 +23,17 @@ MUTANTS = [
     Mutant(
         "leaves-from-the-nonce", "No server can derive a leaf from what it knows",
         ENGINE + "root_writer.cc",
-        "const Leaf leaf = random_leaf(state_.environment.random);",
+        "label.leaf = random_leaf(state_.environment.random);",
         "Writer known;\n  known(state_.session.nonce, access);\n"
-        "  Prg from_public(Seed{}, known.take());\n  const Leaf leaf = random_leaf(from_public);",
+        "  Prg from_public(Seed{}, known.take());\n  label.leaf = random_leaf(from_public);",
         "shares_test", JOINT),
     Mutant(
         "leaf-kept", "Each access gives its block a fresh leaf",
         ENGINE + "root_writer.cc",
-        "const Leaf leaf = random_leaf(state_.environment.random);",
-        "const Leaf leaf = state_.positions.get(label.block).kind == Position::Kind::tree\n"
-        "                        ? state_.positions.get(label.block).leaf\n"
-        "                        : random_leaf(state_.environment.random);",
+        "label.leaf = random_leaf(state_.environment.random);",
+        "label.leaf = state_.positions.get(label.block).kind == Position::Kind::tree\n"
+        "                 ? state_.positions.get(label.block).leaf\n"
+        "                 : random_leaf(state_.environment.random);",
         "shares_test", "*Shares.LeavesOfLaterAccessesTellNothing/shuffle1"),
     Mutant(
         "orders-from-the-attempt", "No server can derive a permutation or mask from what it knows",
