@@ -96,7 +96,7 @@ expect 19 "another client" serverd join --store "$work/store1" - <<< "$(
 step "changed keys take effect without a restart"
 serverd authorize --store "$work/store1" "$(head -c 32 /dev/urandom | base64 | tr '+/' '-_' | tr -d =)" > "$work/said"
 grep -q "runs, and admits this client" "$work/said" || fail "authorize says: $(cat "$work/said")"
-wait_until "server 1 has read its clients again" grep -q "admits 2 client keys" "$work/store1.log"
+wait_until "server 1 has read its clients again" grep -q "2 client keys are admitted" "$work/store1.log"
 stop_servers
 serverd authorize --store "$work/store1" "$(head -c 32 /dev/urandom | base64 | tr '+/' '-_' | tr -d =)" |
   grep -q "No server runs" || fail "authorize does not know that no server runs"
