@@ -305,7 +305,7 @@ TEST_P(LyingServer, AnotherHeightIsRefused) {
 TEST_P(LyingServer, AnImpossibleHeightIsRefused) {
   cluster_.lose_client();
   lie(cluster_.servers(), [](SurveyAnswer& answer) { answer.height = 60; });
-  expect_refused("nonsense");
+  expect_refused("invalid");
 }
 
 }  // namespace
