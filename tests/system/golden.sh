@@ -70,9 +70,18 @@ for archive in "$golden"/*.tar.gz; do
     holds "$work/with it" "was restored of $name"
     unmounted "$vault moved"
   fi
+  if [[ $name == *-mirror ]]; then
+    step "$name, scrubbed"
+    rm -rf "$vault" && mkdir "$vault"
+    tar -C "$vault" --strip-components=1 -xpzf "$archive"
+    s3oramfs mount "$vault" "$mount"
+    s3oramfs scrub "$vault" > "$work/scrub.out"
+    ! grep -q "lost" "$work/scrub.out" || fail "a scrub of $name finds: $(< "$work/scrub.out")"
+    unmounted "$vault"
+  fi
   found=$((found + 1))
 done
-((found >= 15)) || fail "there are only $found golden volumes"
+((found >= 16)) || fail "there are only $found golden volumes"
 
 step "later formats"
 vault=$work/older
