@@ -81,7 +81,7 @@ for archive in "$golden"/*.tar.gz; do
   fi
   found=$((found + 1))
 done
-((found >= 16)) || fail "there are only $found golden volumes"
+((found >= 20)) || fail "there are only $found golden volumes"
 
 step "later formats"
 vault=$work/older
