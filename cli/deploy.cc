@@ -15,7 +15,7 @@
 namespace s3oram {
 namespace {
 
-constexpr int kDeployWait = 60;  // s, until servers that were just started answer
+constexpr int kDeployWait = 60;  // s, for newly started servers to answer
 
 bool is_address(const std::string& host) {
   in_addr four{};

@@ -18,7 +18,7 @@ double uniform_p(std::span<const std::uint64_t> counts);
 
 /// Tests (chi-square) whether two samples come from the same distribution. Each sample says how
 /// often each place was chosen; places that neither sample has are left out. Returns the
-/// probability of samples at least as different.
+/// probability that such samples differ at least as much by chance.
 double same_p(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b);
 
 /// Returns how many of these positions, each in [0, 1), fall into each of `bins` equal bins.

@@ -121,7 +121,7 @@ class ClientScheme {
   /// Returns how many bytes at the start of a slot hold its label at each server; 0 if the servers
   /// hold shares of labels instead (MessageType::labels).
   virtual std::size_t head_size() const { return 0; }
-  /// Returns the label in such a head; std::nullopt if it holds none. Runs on any thread.
+  /// Returns the label in `head`; std::nullopt if it holds none. Runs on any thread.
   virtual std::optional<Label> label_in(ByteSpan head) const {
     static_cast<void>(head);
     return std::nullopt;

@@ -1,6 +1,6 @@
 // Reads the client's tables in vault.db and checks each row. Opening a volume goes on without the
 // bad rows; fsck explains and deletes them. A row is bad for these reasons:
-//   tree, sessions   anything: the volume cannot be opened
+//   tree, sessions   any defect, and then the volume cannot be opened
 //   buckets          a wrong checksum, a bucket outside the tree
 //   positions        a place outside the tree, or in a root slot that another access has written
 //                    since; a number that no volume of this height has; a place in the stash

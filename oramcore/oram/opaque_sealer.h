@@ -1,4 +1,4 @@
-// Seals blocks for servers that store exactly the bytes they are given, the same at each of them.
+// Seals blocks for servers that store exactly the bytes they are given, all of them the same bytes.
 // Every byte of a sealed block looks random, so nothing distinguishes blocks that were written,
 // rewritten or never used.
 //

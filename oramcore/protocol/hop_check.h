@@ -40,8 +40,8 @@
 // does not know; 2 adds a mask and gives the sum to 1, who computes the digest, because 2 must not
 // know c_2.
 //
-// So all equations hold exactly if nobody lied, and whether they hold depends only on the lie: the
-// liar learns nothing about pi by being caught or not.
+// So all equations hold if and only if nobody lied, and whether they hold depends only on the lie:
+// the liar learns nothing about pi by being caught or not.
 #pragma once
 
 #include <optional>

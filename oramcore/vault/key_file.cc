@@ -121,7 +121,7 @@ OpenedSlot::~OpenedSlot() { sodium_memzero(master.data(), master.size()); }
 
 Bytes to_bytes(const KeyFile& file) {
   Bytes bytes;
-  // Large enough for everything, so that no growing leaves copies of keys behind.
+  // Reserves room for the whole file, because a reallocation would leave copies of keys behind.
   bytes.reserve(kHeader + kMostSlots * kSlot + 2 * kClientKey + kCheck);
   append(bytes, as_bytes(kMagic));
   bytes.push_back(static_cast<std::uint8_t>(file.slots.size()));

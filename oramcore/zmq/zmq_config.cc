@@ -94,7 +94,8 @@ Status check_ipc_free(const std::string& endpoint) {
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.get() < 0) return system_failure(errno, "listening on {}", endpoint);
-  // Only ECONNREFUSED means that nobody listens; EAGAIN also comes from a listener.
+  // Only ECONNREFUSED means that nobody listens: EAGAIN comes from a listener whose backlog is
+  // full.
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
       errno != ECONNREFUSED)
     return fail(Errc::exists, "listening on {}: another process listens there; stop it first",

@@ -127,7 +127,8 @@ Task<Status> ServerEviction::carry_out(Eviction& eviction, const PrepareRequest&
   co_return status;
 }
 
-// Two attempts at one eviction share the same content differently, so the stamp names the attempt.
+// Two attempts at one eviction make different shares of the same content, so the stamp names the
+// attempt.
 // A mirror trusts any content that bears the right stamp, so its stamps also name the bucket of the
 // attempt.
 std::uint64_t ServerEviction::stamp_of(const EvictionId& id, std::size_t nth) const {

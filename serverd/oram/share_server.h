@@ -21,7 +21,7 @@ namespace s3oram {
 
 /// What a server uses and does not own. All of it must outlive the server.
 struct ServerEnvironment {
-  Executor executor;    // the server's own: one thread
+  Executor executor;    // runs the server's coroutines, on one thread
   Executor pool;        // runs work that a request waits for
   Executor background;  // runs evictions; a pool of lower priority
   Executor readers;     // reads buckets; each of its threads holds one bucket version

@@ -65,7 +65,7 @@ TEST(Permutation, EverySlotGoesEverywhereAlike) {
   EXPECT_LT(chi_square(counts, kSize * kSize, kSize * kDraws), 2401 + 5 * 69.3);
 }
 
-// Servers and client draw the same from a seed, whatever their versions.
+// Servers and client draw the same permutation from a seed, whatever their versions.
 TEST(Permutation, IsPinnedForASeed) {
   Prg random = stream(4);
   EXPECT_EQ(random_permutation(10, random), (Permutation{1, 9, 7, 6, 4, 5, 3, 0, 8, 2}));

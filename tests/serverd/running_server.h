@@ -24,7 +24,7 @@ class RunningServer {
   }
   int pid() const { return pid_; }
   void signal(int number) const { EXPECT_EQ(::kill(pid_, number), 0); }
-  /// Returns its exit code.
+  /// Stops the server with SIGTERM, and returns its exit code.
   int stop() {
     signal(SIGTERM);
     const int status = ::pclose(std::exchange(pipe_, nullptr));

@@ -1,5 +1,5 @@
 // Mirrors in the simulator. Replicas stay equal, lies are caught before anything depends on them,
-// maintenance reaches every block, and one server that is left gives everything back.
+// maintenance reaches every block, and everything comes back from a single surviving server.
 #include <algorithm>
 #include <functional>
 #include <set>

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Runs s3oramfs deploy over ssh to an sshd of its own, as three users of this machine, each at its
-# own loopback address. Nothing of s3oramfs is there beforehand.
+# own loopback address. s3oramfs is not installed there beforehand.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse

@@ -61,7 +61,7 @@ class DropStore {
   void drop_unused();
 
   std::string read(const Node& node, std::uint64_t offset, std::size_t size) const;
-  /// Both return false if the disk is full; then nothing has changed.
+  /// write() and allocate() return false if the disk is full, and then change nothing.
   bool write(Node& node, std::uint64_t offset, std::string_view data);
   bool allocate(Node& node, std::uint64_t offset, std::uint64_t length);
   void zero(Node& node, std::uint64_t offset, std::uint64_t length);

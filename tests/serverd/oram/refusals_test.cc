@@ -273,7 +273,7 @@ TEST_P(Refusals, AFloodOfSubsharesIsBounded) {
   check_contents();
 }
 
-// Nor do long subshares fill the memory.
+// A flood of long subshares does not fill the memory.
 TEST_P(Refusals, AFloodOfLongSubsharesIsBoundedByTheirSize) {
   const auto path = PathSlots::evicted(params_, tree_version(), cluster_height_);
   const Bytes share(path.count() * params_.slot_size() / 4);
