@@ -43,8 +43,8 @@ Entry newest_entry(ByteSpan slot);
 /// Writes entry 0 of a row that an eviction has just made. `row` has at least kEntry bytes.
 void put_entry(const LayerAttempt& attempt, std::uint16_t place, MutableByteSpan row);
 
-/// The masks of one worker in one attempt: for each place, a stream as long as a slot, of which any
-/// part can be computed alone. Not thread-safe.
+/// The masks of one worker in one attempt: a stream as long as a slot for each place. Any part of a
+/// stream can be computed alone. Not thread-safe.
 class Mask {
  public:
   explicit Mask(const Seed& key);
@@ -61,7 +61,7 @@ class Mask {
   std::unique_ptr<evp_cipher_ctx_st, FreeCipher> cipher_;
 };
 
-/// The keys of all masks, derived from the vault's sealing key: whoever has that can always peel.
+/// The keys of all masks, derived from the vault's sealing key, which is therefore enough to peel.
 class LayerKeys {
  public:
   explicit LayerKeys(const Seed& sealing_key);
