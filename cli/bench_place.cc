@@ -1,3 +1,5 @@
+// Creates a benchmark's directory, finds out what file system is below it, and removes it at the
+// end.
 #include "cli/bench_place.h"
 
 #include <fcntl.h>

@@ -7,9 +7,9 @@
 #include <deque>
 
 #include "oramcore/net/rpc.h"
-#include "serverd/oram/server.h"
 #include "serverd/oram/store_check.h"
-#include "serverd/ring/server.h"
+#include "serverd/oram/tree_server.h"
+#include "serverd/ring/ring_server.h"
 #include "serverd/schemes.h"
 
 namespace s3oram {

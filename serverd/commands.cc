@@ -1,3 +1,4 @@
+// Creates and changes the files in a store: the server's key, its clients, its peers.
 #include "serverd/commands.h"
 
 #include <fmt/ranges.h>
@@ -45,7 +46,7 @@ Status require_no_server(const Path& store, const PublicKey& key) {
   return {};
 }
 
-/// Says when a change takes effect: a running server checks its keys every second (serve.cc).
+/// Says when a change takes effect: a running server checks its keys every second (run_server.cc).
 void say_when_it_counts(const Path& store, std::string_view what, std::ostream& out) {
   if (is_running(store))
     out << "The server on this store runs, and " << what << " within a second or two.\n";

@@ -21,8 +21,8 @@
 #include "serverd/commands.h"
 #include "serverd/config.h"
 #include "serverd/join.h"
-#include "serverd/serve.h"
-#include "serverd/status.h"
+#include "serverd/run_server.h"
+#include "serverd/store_status.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Makes the scheme of a volume, out of those that this server knows.
 #pragma once
 
-#include "serverd/oram/scheme.h"
+#include "serverd/oram/server_scheme.h"
 
 namespace s3oram {
 

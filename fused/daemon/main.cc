@@ -14,7 +14,7 @@
 #include "fused/daemon/locked_state.h"
 #include "fused/daemon/mount_vault.h"
 #include "fused/daemon/mounts.h"
-#include "fused/daemon/serve.h"
+#include "fused/daemon/serve_mount.h"
 #include "fused/daemon/signal_watch.h"
 #include "fused/kernel/guard.h"
 #include "fused/kernel/kernel_mount.h"

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "fused/daemon/locked_state.h"
-#include "fused/daemon/serve.h"
+#include "fused/daemon/serve_mount.h"
 #include "fused/options/options.h"
 #include "oramcore/base/error.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "oramcore/client/scheme.h"
+#include "oramcore/client/client_scheme.h"
 #include "oramcore/net/transport.h"
 #include "oramcore/sharing/shamir.h"
 

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "oramcore/client/agreement.h"
+#include "oramcore/client/client_scheme.h"
 #include "oramcore/client/client_state.h"
-#include "oramcore/client/scheme.h"
 #include "oramcore/client/servers.h"
 #include "oramcore/client/volume_engine.h"
 

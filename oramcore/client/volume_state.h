@@ -15,10 +15,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "oramcore/client/client_scheme.h"
 #include "oramcore/client/client_state.h"
 #include "oramcore/client/engine_metrics.h"
 #include "oramcore/client/in_step.h"
-#include "oramcore/client/scheme.h"
 #include "oramcore/client/servers.h"
 #include "oramcore/client/volume_engine.h"
 

@@ -57,7 +57,7 @@ enum class MessageType : std::uint16_t {
   peer = 32,
   probe = 33,
   measure = 34,
-  // ring's (schemes/ring/protocol/messages.h)
+  // ring's (schemes/ring/protocol/ring_messages.h)
   store_rows = 64,
   fetch_rows = 65,
   read_log = 66,

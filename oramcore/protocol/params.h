@@ -20,7 +20,7 @@ enum class Evictor : std::uint8_t {
   // Scheme mirror: private selection from replicas (docs/protocol-mirror.md); l >= t + 1.
   selection = 2,
   // Scheme ring: the client itself rewrites the path's buckets, as polynomials
-  // (schemes/ring/protocol/params.h); t = 0, l = 1.
+  // (schemes/ring/protocol/ring_params.h); t = 0, l = 1.
   polynomial = 3,
 };
 

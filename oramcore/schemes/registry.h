@@ -1,7 +1,7 @@
 // The schemes that this client supports.
 #pragma once
 
-#include "oramcore/client/scheme.h"
+#include "oramcore/client/client_scheme.h"
 #include "oramcore/client/volume_kind.h"
 #include "oramcore/protocol/sizing.h"
 

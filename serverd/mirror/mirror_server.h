@@ -2,7 +2,7 @@
 // them a server adds up.
 #pragma once
 
-#include "serverd/oram/scheme.h"
+#include "serverd/oram/server_scheme.h"
 
 namespace s3oram {
 

@@ -8,8 +8,8 @@
 #include "oramcore/base/limits.h"
 #include "oramcore/base/rules.h"
 #include "oramcore/protocol/message_bounds.h"
-#include "serverd/oram/server.h"
 #include "serverd/oram/store_check.h"
+#include "serverd/oram/tree_server.h"
 
 namespace s3oram {
 namespace {

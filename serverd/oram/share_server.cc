@@ -1,4 +1,4 @@
-// Handles a server's requests, sessions and volume; see server.h for the parts.
+// Handles a server's requests, sessions and volume; see tree_server.h for the parts.
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -14,7 +14,7 @@
 #include "oramcore/protocol/message_bounds.h"
 #include "oramcore/protocol/store_size.h"
 #include "serverd/oram/room_report.h"
-#include "serverd/oram/server.h"
+#include "serverd/oram/tree_server.h"
 
 namespace s3oram {
 namespace {

@@ -14,7 +14,7 @@
 #include "oramcore/base/metrics.h"
 #include "oramcore/base/random.h"
 #include "oramcore/net/transport.h"
-#include "serverd/oram/scheme.h"
+#include "serverd/oram/server_scheme.h"
 #include "serverd/store/access_log.h"
 
 namespace s3oram {

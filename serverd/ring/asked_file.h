@@ -19,7 +19,7 @@
 #include <unordered_map>
 
 #include "oramcore/base/file.h"
-#include "oramcore/schemes/ring/protocol/messages.h"
+#include "oramcore/schemes/ring/protocol/ring_messages.h"
 #include "serverd/store/bucket_store.h"
 
 namespace s3oram::ring {

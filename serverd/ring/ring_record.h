@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "oramcore/schemes/ring/protocol/messages.h"
+#include "oramcore/schemes/ring/protocol/ring_messages.h"
 #include "serverd/store/access_log.h"
 
 namespace s3oram::ring {

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "oramcore/schemes/ring/protocol/messages.h"
+#include "oramcore/schemes/ring/protocol/ring_messages.h"
 #include "serverd/ring/patience.h"
 #include "serverd/store/bucket_store.h"
 

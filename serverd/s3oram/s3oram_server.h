@@ -1,7 +1,7 @@
 // The server's side of S3ORAM: slots hold Shamir shares, and queries are shares of a unit vector.
 #pragma once
 
-#include "serverd/oram/scheme.h"
+#include "serverd/oram/server_scheme.h"
 
 namespace s3oram {
 

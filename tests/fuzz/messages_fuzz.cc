@@ -6,7 +6,7 @@
 #include "oramcore/protocol/hop_check.h"
 #include "oramcore/protocol/repair_messages.h"
 #include "oramcore/protocol/signed_hops.h"
-#include "oramcore/schemes/ring/protocol/messages.h"
+#include "oramcore/schemes/ring/protocol/ring_messages.h"
 #include "tests/fuzz/input.h"
 
 namespace s3oram::fuzz {

@@ -3,7 +3,7 @@
 // (hop_suspects.h): it knows the orders, and has read all shares of the path.
 #pragma once
 
-#include "oramcore/client/scheme.h"
+#include "oramcore/client/client_scheme.h"
 #include "oramcore/protocol/shuffle_streams.h"
 #include "oramcore/schemes/s3oram/eviction_orders.h"
 

@@ -2,7 +2,7 @@
 // degree t.
 #pragma once
 
-#include "oramcore/client/scheme.h"
+#include "oramcore/client/client_scheme.h"
 #include "oramcore/schemes/s3oram/seal.h"
 
 namespace s3oram {

@@ -2,7 +2,7 @@
 // is uploaded.
 #pragma once
 
-#include "oramcore/client/scheme.h"
+#include "oramcore/client/client_scheme.h"
 
 namespace s3oram {
 

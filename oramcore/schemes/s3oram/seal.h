@@ -13,7 +13,7 @@
 
 #include "oramcore/base/error.h"
 #include "oramcore/base/random.h"
-#include "oramcore/client/scheme.h"
+#include "oramcore/client/client_scheme.h"
 #include "oramcore/protocol/label.h"
 #include "oramcore/protocol/params.h"
 

@@ -2,7 +2,7 @@
 // layers of masks (docs/protocol-mirror.md).
 #pragma once
 
-#include "oramcore/client/scheme.h"
+#include "oramcore/client/client_scheme.h"
 #include "oramcore/oram/opaque_sealer.h"
 #include "oramcore/schemes/mirror/protocol/layers.h"
 

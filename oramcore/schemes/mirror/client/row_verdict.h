@@ -2,7 +2,7 @@
 // the seed and the answers.
 #pragma once
 
-#include "oramcore/client/scheme.h"
+#include "oramcore/client/client_scheme.h"
 #include "oramcore/schemes/mirror/client/selection.h"
 #include "oramcore/schemes/mirror/protocol/layers.h"
 

@@ -5,7 +5,7 @@
 
 #include "oramcore/base/error.h"
 #include "oramcore/schemes/ring/client/row_tags.h"
-#include "oramcore/schemes/ring/protocol/params.h"
+#include "oramcore/schemes/ring/protocol/ring_params.h"
 
 namespace s3oram::ring {
 

@@ -11,7 +11,7 @@
 #include "oramcore/oram/block_device.h"
 #include "oramcore/schemes/ring/client/eviction_plan.h"
 #include "oramcore/schemes/ring/client/top_cache.h"
-#include "oramcore/schemes/ring/protocol/messages.h"
+#include "oramcore/schemes/ring/protocol/ring_messages.h"
 
 namespace s3oram::ring {
 

@@ -6,7 +6,7 @@
 #include "oramcore/base/random.h"
 #include "oramcore/oram/geometry.h"
 #include "oramcore/protocol/permutation.h"
-#include "oramcore/schemes/ring/protocol/messages.h"
+#include "oramcore/schemes/ring/protocol/ring_messages.h"
 
 namespace s3oram::ring {
 

@@ -14,11 +14,11 @@
 #include <set>
 
 #include "oramcore/client/capacity.h"
-#include "oramcore/client/scheme.h"
+#include "oramcore/client/client_scheme.h"
 #include "oramcore/client/volume_engine.h"
 #include "oramcore/oram/opaque_sealer.h"
 #include "oramcore/schemes/ring/client/bucket_codec.h"
-#include "oramcore/schemes/ring/client/committer.h"
+#include "oramcore/schemes/ring/client/ring_committer.h"
 
 namespace s3oram::ring {
 

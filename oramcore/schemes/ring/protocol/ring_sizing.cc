@@ -6,7 +6,7 @@
 #include "oramcore/base/human.h"
 #include "oramcore/protocol/bounds.h"
 #include "oramcore/protocol/store_size.h"
-#include "oramcore/schemes/ring/protocol/params.h"
+#include "oramcore/schemes/ring/protocol/ring_params.h"
 
 namespace s3oram::ring {
 namespace {

@@ -1,12 +1,11 @@
 // The numbers of a ring volume.
-#include "oramcore/schemes/ring/protocol/params.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "oramcore/protocol/store_size.h"
-#include "oramcore/schemes/ring/protocol/messages.h"
+#include "oramcore/schemes/ring/protocol/ring_messages.h"
+#include "oramcore/schemes/ring/protocol/ring_params.h"
 
 namespace s3oram::ring {
 namespace {

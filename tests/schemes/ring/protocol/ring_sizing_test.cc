@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "oramcore/protocol/store_size.h"
-#include "oramcore/schemes/ring/protocol/params.h"
+#include "oramcore/schemes/ring/protocol/ring_params.h"
 
 namespace s3oram::ring {
 namespace {

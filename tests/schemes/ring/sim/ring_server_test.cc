@@ -1,10 +1,11 @@
 // The server of ring, driven only by messages: what it keeps, what it refuses, and what it mends.
+#include "serverd/ring/ring_server.h"
+
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "oramcore/field/gf256.h"
-#include "serverd/ring/server.h"
 #include "tests/base/good.h"
 #include "tests/schemes/ring/sim/ring_world.h"
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "oramcore/schemes/ring/client/ring_rebuild.h"
-#include "serverd/ring/server.h"
+#include "serverd/ring/ring_server.h"
 #include "tests/harness/shuffled_pool.h"
 #include "tests/sim/network.h"
 #include "tests/sim/sim_clock.h"

@@ -1,5 +1,5 @@
 // Computes how much fits into a message of ring.
-#include "oramcore/schemes/ring/protocol/messages.h"
+#include "oramcore/schemes/ring/protocol/ring_messages.h"
 
 #include <cstring>
 

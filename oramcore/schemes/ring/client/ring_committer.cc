@@ -1,5 +1,5 @@
 // Makes the commits of a ring's vault.db.
-#include "oramcore/schemes/ring/client/committer.h"
+#include "oramcore/schemes/ring/client/ring_committer.h"
 
 namespace s3oram::ring {
 

@@ -1,5 +1,5 @@
 // The parts that most schemes have in common.
-#include "oramcore/client/scheme.h"
+#include "oramcore/client/client_scheme.h"
 
 #include <algorithm>
 

@@ -1,4 +1,5 @@
-#include "serverd/serve.h"
+// Opens the store, the network and the scheme's server, and runs until a signal.
+#include "serverd/run_server.h"
 
 #include <signal.h>
 #include <spdlog/spdlog.h>

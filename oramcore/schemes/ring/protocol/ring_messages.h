@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "oramcore/protocol/messages.h"
-#include "oramcore/schemes/ring/protocol/params.h"
 #include "oramcore/schemes/ring/protocol/polynomial.h"
+#include "oramcore/schemes/ring/protocol/ring_params.h"
 
 namespace s3oram::ring {
 

@@ -1,5 +1,5 @@
 // Starts what a mount needs besides its files, and waits for its end.
-#include "fused/daemon/serve.h"
+#include "fused/daemon/serve_mount.h"
 
 #include <spdlog/spdlog.h>
 

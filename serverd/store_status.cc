@@ -1,5 +1,5 @@
 // Prints a server's store in a few lines.
-#include "serverd/status.h"
+#include "serverd/store_status.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

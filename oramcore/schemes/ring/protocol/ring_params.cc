@@ -1,5 +1,5 @@
 // The size of a ring volume's top, and the cost of an access.
-#include "oramcore/schemes/ring/protocol/params.h"
+#include "oramcore/schemes/ring/protocol/ring_params.h"
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // Handles the server's sessions, and the volume that it holds.
-#include "serverd/ring/server.h"
+#include "serverd/ring/ring_server.h"
 
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
