@@ -1,3 +1,4 @@
+// Draws the bars of a benchmark's results as an SVG picture.
 #include <algorithm>
 #include <array>
 #include <iterator>

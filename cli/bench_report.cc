@@ -1,3 +1,4 @@
+// Writes a benchmark's results as a table and as JSON.
 #include "cli/bench_report.h"
 
 #include <algorithm>

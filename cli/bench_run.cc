@@ -1,3 +1,4 @@
+// Runs the measurements of `s3oramfs bench`, one after another, in its directory.
 #include "cli/bench_run.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+// Parses a subcommand's arguments, and finds the programs that are installed beside this one.
 #include "cli/command.h"
 
 #include <unistd.h>

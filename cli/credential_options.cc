@@ -1,3 +1,4 @@
+// Reads the passphrase or key that opens a vault from where the options say.
 #include "cli/credential_options.h"
 
 #include <sodium.h>

@@ -1,3 +1,4 @@
+// Asks the daemon of a mounted vault over its control socket.
 #include "cli/mount_control.h"
 
 #include <fcntl.h>

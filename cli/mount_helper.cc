@@ -1,3 +1,4 @@
+// Translates the arguments of mount(8) and umount(8) into those of this program.
 #include "cli/mount_helper.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Searches the kernel's list of mounts for the one that the user means.
 #include "cli/mount_table.h"
 
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// Draws a progress bar on one line of the terminal.
 #include "cli/progress_bar.h"
 
 #include <fmt/format.h>

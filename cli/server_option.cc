@@ -1,3 +1,4 @@
+// Reads --server, and greets each new server until it answers.
 #include "cli/server_option.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Writes the status of a vault for people: problems first, then the figures.
 #include "cli/status_text.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Fits text to the width of the terminal, and prints the progress of long tasks on it.
 #include "cli/terminal.h"
 
 #include <sys/ioctl.h>

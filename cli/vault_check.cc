@@ -1,3 +1,4 @@
+// Checks the files of a vault one after another, and mends what it can.
 #include "cli/vault_check.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Waits for a vault that another process uses, and says so.
 #include "cli/vault_lock.h"
 
 #include "cli/terminal.h"

@@ -1,3 +1,4 @@
+// s3oramfs version: prints the version.
 #include <iostream>
 
 #include "cli/command.h"

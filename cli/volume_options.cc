@@ -1,3 +1,4 @@
+// Fills in the options with which a command opens a volume.
 #include "cli/volume_options.h"
 
 #include "cli/command.h"

@@ -1,3 +1,4 @@
+// Reads and checks a server's options and configuration file.
 #include "serverd/config.h"
 
 #include <CLI/CLI.hpp>

@@ -1,3 +1,4 @@
+// Reads and writes the small files in a store's directory.
 #include "serverd/store_files.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Seals and opens blocks with libsodium's XChaCha20-Poly1305.
 #include "oramcore/schemes/s3oram/seal.h"
 
 #include <sodium.h>
