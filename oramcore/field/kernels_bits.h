@@ -10,70 +10,123 @@ namespace s3oram::gf {
 namespace {
 
 // --- Bit matrix product -------------------------------------------------------------------------
-// Uses the method of four Russians: for each eight rows, all 256 sums are computed, for a tile of
-// columns small enough that they fit into L2; each byte of the matrix then selects one of them.
+// Uses the method of four Russians: of each four rows all 16 sums are computed, and four bits of a
+// row of the matrix select one of them. A pass takes the sums of eight such groups, for a strip of
+// columns so narrow that they stay in L1, and loads and stores each output once for all of them.
 
-constexpr std::size_t kGroup = 8;       // rows
-constexpr std::size_t kSumsTile = 512;  // bytes of each sum of a group
+constexpr std::size_t kGroup = 4;                        // rows
+constexpr std::size_t kSums = std::size_t{1} << kGroup;  // of a group
+constexpr std::size_t kGroups = 8, kPass = kGroups * kGroup;
+constexpr std::size_t kStrip = 128;  // columns
+constexpr std::size_t kOutsAtOnce =
+    256;  // whose strips are kept together, as long as rows are read
 
-/// A single byte, for the remaining columns.
-struct Byte {
-  using Vector = std::uint8_t;
-  static Vector load(const std::uint8_t* from) { return *from; }
-  static void store(std::uint8_t* to, Vector v) { *to = v; }
-  static Vector add(Vector a, Vector b) { return static_cast<Vector>(a ^ b); }
+/// A strip of one row.
+template <class V>
+struct Strip {
+  static constexpr std::size_t kVector = sizeof(typename V::Vector), kVectors = kStrip / kVector;
+
+  static Strip load(const std::uint8_t* from) {
+    Strip strip;
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < kVectors; ++i) strip.at[i] = V::load(from + i * kVector);
+    return strip;
+  }
+  /// Loads `size` bytes, with zeros behind them.
+  static Strip load(const std::uint8_t* from, std::size_t size) {
+    if (size == kStrip) return load(from);
+    std::uint8_t padded[kStrip] = {};
+    for (std::size_t i = 0; i < size; ++i) padded[i] = from[i];
+    return load(padded);
+  }
+  void store(std::uint8_t* to) const {
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < kVectors; ++i) V::store(to + i * kVector, at[i]);
+  }
+  /// Stores the first `size` bytes.
+  void store(std::uint8_t* to, std::size_t size) const {
+    if (size == kStrip) return store(to);
+    std::uint8_t padded[kStrip];
+    store(padded);
+    for (std::size_t i = 0; i < size; ++i) to[i] = padded[i];
+  }
+  void add(const std::uint8_t* from) {
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < kVectors; ++i) at[i] = V::add(at[i], V::load(from + i * kVector));
+  }
+
+  typename V::Vector at[kVectors];
 };
 
-/// to = a ^ b, in whole vectors.
-template <class V>
-[[gnu::always_inline]] inline void add_two(const std::uint8_t* a, const std::uint8_t* b,
-                                           std::uint8_t* to, std::size_t size) {
-  for (std::size_t at = 0; at < size; at += sizeof(typename V::Vector))
-    V::store(to + at, V::add(V::load(a + at), V::load(b + at)));
-}
-
-/// Computes all sums of rows[0..count)[begin..begin + size), count <= kGroup: sum number i, `size`
-/// bytes long, contains row r if bit r of i is set. Bits of rows that do not exist add nothing.
+/// Computes all sums of columns [begin, begin + size) of up to kGroup rows, size <= kStrip: sum
+/// number i, a strip long, contains row r if bit r of i is set. Bits of rows that do not exist add
+/// nothing. Fetches the next strip of the rows.
 template <class V>
 void make_sums(const std::uint8_t* const* rows, std::size_t count, std::size_t begin,
                std::size_t size, std::uint8_t* sums) {
-  for (std::size_t at = 0; at < size; ++at) sums[at] = 0;
-  static constexpr std::uint8_t kZeros[kSumsTile] = {};
+  for (std::size_t at = 0; at < kStrip; ++at) sums[at] = 0;
   for (std::size_t r = 0; r < kGroup; ++r) {
-    const std::uint8_t* const row = r < count ? rows[r] + begin : kZeros;
-    for (std::size_t i = 0; i < std::size_t{1} << r; ++i)
-      add_two<V>(sums + i * size, row, sums + ((std::size_t{1} << r) + i) * size, size);
+    const std::uint8_t* const row = r < count ? rows[r] + begin : sums;
+    if (r < count && size == kStrip)
+      for (std::size_t at = 0; at < kStrip; at += 64) __builtin_prefetch(row + kStrip + at);
+    const Strip<V> of_row = Strip<V>::load(row, r < count ? size : kStrip);
+    const std::size_t half = std::size_t{1} << r;
+    for (std::size_t i = 0; i < half; ++i) {
+      Strip<V> sum = of_row;
+      sum.add(sums + i * kStrip);
+      sum.store(sums + (half + i) * kStrip);
+    }
   }
 }
 
-/// outs[j][begin..end) ^= the rows selected by row j of the matrix; end - begin must be whole
-/// vectors.
+/// Returns kPass bits from byte `at` of a row of the matrix on, and zeros behind its end.
+inline std::uint32_t bits_from(const std::uint8_t* row, std::size_t at, std::size_t size) {
+  std::uint32_t bits = 0;
+  if (at + sizeof bits <= size)
+    __builtin_memcpy(&bits, row + at, sizeof bits);
+  else
+    for (std::size_t i = 0; at + i < size; ++i) bits |= std::uint32_t{row[at + i]} << 8 * i;
+  return bits;
+}
+
+/// outs[j][begin..begin + size) ^= the rows selected by row j of the matrix, size <= kStrip, j <
+/// outs_count <= kOutsAtOnce.
 template <class V>
-void bit_product_of(const std::uint8_t* bits, const std::uint8_t* const* rows, std::size_t count,
-                    std::uint8_t* const* outs, std::size_t outs_count, std::size_t begin,
-                    std::size_t end) {
-  alignas(64) std::uint8_t sums[(std::size_t{1} << kGroup) * kSumsTile];
-  const std::size_t groups = (count + kGroup - 1) / kGroup;
-  for (; begin < end; begin += kSumsTile) {
-    const std::size_t size = end - begin < kSumsTile ? end - begin : kSumsTile;
-    for (std::size_t group = 0; group < groups; ++group) {
-      const std::size_t first = group * kGroup;
-      make_sums<V>(rows + first, count - first < kGroup ? count - first : kGroup, begin, size,
-                   sums);
-      for (std::size_t j = 0; j < outs_count; ++j) {
-        std::uint8_t* const out = outs[j] + begin;
-        add_two<V>(out, sums + bits[j * groups + group] * size, out, size);
-      }
+void add_strip(const std::uint8_t* bits, const std::uint8_t* const* rows, std::size_t count,
+               std::uint8_t* const* outs, std::size_t outs_count, std::size_t begin,
+               std::size_t size) {
+  alignas(64) std::uint8_t sums[kGroups * kSums * kStrip];
+  alignas(64) std::uint8_t totals[kOutsAtOnce * kStrip];
+  const std::size_t row_size = (count + 7) / 8;
+  for (std::size_t j = 0; j < outs_count; ++j)
+    Strip<V>::load(outs[j] + begin, size).store(totals + j * kStrip);
+  for (std::size_t first = 0; first < count; first += kPass) {
+    for (std::size_t group = 0; group < kGroups; ++group) {
+      const std::size_t row = first + group * kGroup, left = row < count ? count - row : 0;
+      make_sums<V>(rows + row, left < kGroup ? left : kGroup, begin, size,
+                   sums + group * kSums * kStrip);
+    }
+    for (std::size_t j = 0; j < outs_count; ++j) {
+      std::uint32_t selected = bits_from(bits + j * row_size, first / 8, row_size);
+      Strip<V> total = Strip<V>::load(totals + j * kStrip);
+#pragma GCC unroll 8
+      for (std::size_t group = 0; group < kGroups; ++group, selected >>= kGroup)
+        total.add(sums + (group * kSums + selected % kSums) * kStrip);
+      total.store(totals + j * kStrip);
     }
   }
+  for (std::size_t j = 0; j < outs_count; ++j)
+    Strip<V>::load(totals + j * kStrip).store(outs[j] + begin, size);
 }
 
 template <class V>
 void bit_product(const std::uint8_t* bits, const std::uint8_t* const* rows, std::size_t count,
                  std::uint8_t* const* outs, std::size_t outs_count, std::size_t length) {
-  const std::size_t whole = length / sizeof(typename V::Vector) * sizeof(typename V::Vector);
-  if (whole > 0) bit_product_of<V>(bits, rows, count, outs, outs_count, 0, whole);
-  if (whole < length) bit_product_of<Byte>(bits, rows, count, outs, outs_count, whole, length);
+  for (std::size_t j = 0; j < outs_count; j += kOutsAtOnce)
+    for (std::size_t begin = 0; begin < length; begin += kStrip)
+      add_strip<V>(bits + j * ((count + 7) / 8), rows, count, outs + j,
+                   outs_count - j < kOutsAtOnce ? outs_count - j : kOutsAtOnce, begin,
+                   length - begin < kStrip ? length - begin : kStrip);
 }
 
 }  // namespace

@@ -72,29 +72,32 @@ void matrix_product(const std::uint8_t* matrix, const std::uint8_t* const* rows,
   }
 }
 
-/// Eight bytes as one vector.
-struct Eight {
-  using Vector = Word;
+/// Sixteen bytes, which the compiler handles as one vector if the processor always has some.
+struct Sixteen {
+  using Vector = std::uint64_t __attribute__((vector_size(16)));
   static Vector load(const std::uint8_t* from) {
-    Word word = 0;
-    std::memcpy(&word, from, sizeof word);
-    return word;
+    Vector vector;
+    std::memcpy(&vector, from, sizeof vector);
+    return vector;
   }
   static void store(std::uint8_t* to, Vector v) { std::memcpy(to, &v, sizeof v); }
   static Vector add(Vector a, Vector b) { return a ^ b; }
 };
 
+void add_row(const std::uint8_t* row, std::uint8_t* out, std::size_t length) {
+  std::size_t at = 0;
+  for (; at + sizeof(Sixteen::Vector) <= length; at += sizeof(Sixteen::Vector))
+    Sixteen::store(out + at, Sixteen::add(Sixteen::load(out + at), Sixteen::load(row + at)));
+  for (; at < length; ++at) out[at] ^= row[at];
+}
+
 void sum(const std::uint8_t* const* rows, std::size_t count, std::uint8_t* out,
          std::size_t length) {
-  const std::size_t whole = length / sizeof(Word) * sizeof(Word);
-  for (std::size_t i = 0; i < count; ++i) {
-    add_two<Eight>(out, rows[i], out, whole);
-    add_two<Byte>(out + whole, rows[i] + whole, out + whole, length - whole);
-  }
+  for (std::size_t i = 0; i < count; ++i) add_row(rows[i], out, length);
 }
 
 }  // namespace
 
-constexpr Kernels kPortableKernels{inner_product, matrix_product, sum, bit_product<Eight>};
+constexpr Kernels kPortableKernels{inner_product, matrix_product, sum, bit_product<Sixteen>};
 
 }  // namespace s3oram::gf

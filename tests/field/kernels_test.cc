@@ -199,6 +199,7 @@ TEST_P(Kernels, BitProductOfEveryLength) {
 TEST_P(Kernels, BitProductOfEveryShape) {
   for (const std::size_t count : {0, 1, 7, 8, 9, 15, 16, 17, 64, 100})
     for (const std::size_t outs : {0, 1, 2, 9, 33}) expect_bit_product(count, outs, 130, outs % 8);
+  expect_bit_product(37, 300, 150, 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Here, Kernels, testing::ValuesIn(kernels_here()),
