@@ -82,7 +82,9 @@ free_port port
 deploy --name other "$other" "${targets[@]}" > "$work/cut" 2>&1 &
 cut=$!
 wait_until "the first server is made" test -e "/home/${users[0]}/.local/share/s3oramfs/other/server.key"
-for pid in $(processes_of "deploy --ssh") $(processes_of "$work/user_key"); do kill -9 "$pid" 2> /dev/null || true; done
+for pid in $(processes_of "deploy --ssh") $(processes_of "$work/user_key"); do
+  kill -9 "$pid" 2> /dev/null || [[ ! -e /proc/$pid ]] || fail "process $pid cannot be killed"
+done
 ! wait "$cut" || fail "deploy was not cut short"
 deploy --name other "$other" "${targets[@]}"
 s3oramfs status "$other"

@@ -75,7 +75,7 @@ for ((round = 1; round <= ROUNDS; ++round)); do
     kill_daemon
   else
     kill_daemon
-    wait "$writing" || true
+    ended "$writing" 0 # it ends when it cannot write any more
     s3oramfs mount "$vault" "$mount"
     sync_files
     written
