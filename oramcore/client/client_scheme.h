@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "oramcore/base/async.h"
 #include "oramcore/client/in_step.h"
 #include "oramcore/protocol/label.h"
 #include "oramcore/protocol/messages.h"
@@ -110,8 +111,15 @@ class ClientScheme {
   /// Returns the label of a whole slot, even if the slot holds no block; std::nullopt if no client
   /// made it. Runs on any thread.
   virtual std::optional<Label> label_of(ByteSpan slot) const;
-  /// Returns how many bytes open() draws or combines besides the slot itself.
-  virtual std::size_t work_to_open() const { return 0; }
+  /// Opens a slot like open(), on threads of `pool` if that takes long. Takes the same time for all
+  /// slots of one size with the same `height`, that of the tree. A block is refused, with a
+  /// probability below 2^-40, if it has more layers than are usual at this height; it can be opened
+  /// without a height.
+  virtual Task<Result<OpenedBlock>> open_on(Executor pool, Bytes slot,
+                                            std::optional<unsigned> height) const {
+    static_cast<void>(pool), static_cast<void>(height);
+    co_return open(slot);
+  }
   /// Returns whether the slot, as a server shows it, can be the one at that place. Needed where a
   /// single server could show another slot that it holds.
   virtual bool may_be_at(ByteSpan slot, const SlotPlace& place) const {

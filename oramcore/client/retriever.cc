@@ -40,7 +40,7 @@ Task<Result<std::optional<OpenedBlock>>> Retriever::retrieve(WriteNumber write_n
         answer.error().message);
     answer = co_await read_raw(block, leaf);
   }
-  auto judged = co_await judge(block, answer ? &*answer : nullptr);
+  auto judged = co_await judge(block, answer ? &*answer : nullptr, state_.tree.height);
   for (unsigned again = 0; answer && !judged.right && !state_.dead; ++again) {
     spdlog::error("the servers' answer is wrong: one of them is faulty or lies; {}",
                   again == 0   ? "asking again"
@@ -53,7 +53,7 @@ Task<Result<std::optional<OpenedBlock>>> Retriever::retrieve(WriteNumber write_n
                                       query_.can_ask_each() ? Asked::each : Asked::together);
     else
       answer = co_await read_raw(block, leaf);
-    judged = co_await judge(block, answer ? &*answer : nullptr);
+    judged = co_await judge(block, answer ? &*answer : nullptr, std::nullopt);
   }
   const bool in_stash = state_.positions.get(block).kind == Position::Kind::stash && !state_.dead;
   if (!answer && !in_stash) co_return fail(answer.error());
@@ -65,17 +65,17 @@ Task<Result<std::optional<OpenedBlock>>> Retriever::retrieve(WriteNumber write_n
 }
 
 /// Opens the block in the answer, or the one in the stash, or otherwise something that takes
-/// equally long, because the aggregator sees how long after its answer the root write follows. The
-/// answer also counts as right if it can no longer be checked, because the block was discarded
-/// meanwhile.
-Task<Retriever::Judgement> Retriever::judge(BlockId block, const PathAnswer* answer) {
+/// equally long, because the aggregator sees how long after its answer the root write follows.
+/// `height` limits the work: see ClientScheme::open_on(). The answer also counts as right if it can
+/// no longer be checked, because the block was discarded meanwhile.
+Task<Retriever::Judgement> Retriever::judge(BlockId block, const PathAnswer* answer,
+                                            std::optional<unsigned> height) {
   const bool selected = answer && answer->selected;
   const bool in_stash = state_.positions.get(block).kind == Position::Kind::stash && !state_.dead;
   const Bytes& kept = in_stash && !state_.stash.at(block).empty() ? state_.stash.at(block) : blank_;
-  const Bytes slot = in_stash ? kept : selected ? answer->slot : blank_;
+  Bytes slot = in_stash ? kept : selected ? answer->slot : blank_;
   Judgement judged;
-  judged.opened = co_await offload(state_.environment.pool, state_.scheme->work_to_open(),
-                                   [&] { return state_.scheme->open(slot); });
+  judged.opened = co_await state_.scheme->open_on(state_.environment.pool, std::move(slot), height);
   if (!answer) co_return judged;
   if (!selected)
     judged.right = !rule_holds(Rule::zero_answers) || is_zero(answer->slot);

@@ -35,7 +35,7 @@ class Retriever {
                                          Asked asked);
   Task<Result<Bytes>> ask(WriteNumber write_number, Leaf leaf, const PathSlots& path,
                           std::size_t index, Asked asked);
-  Task<Judgement> judge(BlockId block, const PathAnswer* answer);
+  Task<Judgement> judge(BlockId block, const PathAnswer* answer, std::optional<unsigned> height);
   Task<Result<PathAnswer>> read_raw(BlockId block, Leaf leaf);
   Task<Status> read_raw_slots(std::vector<SlotAddress>& slots, SlotAddress wanted,
                               const Bytes& servers, PathAnswer& answer);

@@ -10,6 +10,7 @@
 #include "oramcore/base/human.h"
 #include "oramcore/oram/geometry.h"
 #include "oramcore/protocol/bounds.h"
+#include "oramcore/protocol/mirror_layers.h"
 #include "oramcore/protocol/store_size.h"
 
 namespace s3oram {
@@ -166,7 +167,7 @@ AccessCost access_cost(const VolumeParams& params, unsigned height) {
     cost.sent = (2 * (workers - 1) + servers - workers) * path / a  // evictions
                 + servers - 1 + workers - 1;                        // relayed, and summed up
     cost.written += path / a;
-    cost.masked = workers * (VolumeParams::kMirrorLayers + path / a);
+    cost.masked = workers * (most_layers(height) + path / a);
   } else if (params.evictor == Evictor::shuffle) {
     cost.sent = (2 * (path + a) + 2 * path) / a;
     if (params.security == Security::malicious) cost.sent += (a + 1) / a;
@@ -202,7 +203,7 @@ AccessTraffic access_traffic(const VolumeParams& params, unsigned height) {
   traffic.evicting =
       kEvicting / params.evict_every + computing(params, {.written = cost.written - 1}, false);
   traffic.computing = kEvicting / params.evict_every + computing(params, cost, false);
-  const double layers = params.is_mirror() ? params.workers() * VolumeParams::kMirrorLayers : 0;
+  const double layers = params.is_mirror() ? params.workers() * most_layers(height) : 0;
   traffic.first_computing = computing(
       params, {.read = cost.read, .sent = first_sent, .written = 1, .masked = layers}, false);
   traffic.up *= more;

@@ -131,8 +131,13 @@ MUTANTS = [
     Mutant(
         "header-not-looked-at", "No entry of a mirror's header may change unnoticed",
         "oramcore/schemes/mirror/protocol/layers.cc",
-        "return rest == 0;", "return rest == 0 || layers < kLayers;",
+        "sound_ = rest == 0;", "sound_ = rest == 0 || layers < kLayers;",
         "mirror_test", "LayersTest.NoEntryOfAHeaderMayChange"),
+    Mutant(
+        "layers-seen", "Opening a mirror's block takes the same time for any number of layers",
+        "oramcore/schemes/mirror/protocol/layers.cc",
+        "layer < drawn;", "layer < drawn && !ended;",
+        "mirror_test", "LayersTest.AsManyStreamsAreDrawnWhateverTheSlotHolds"),
     Mutant(
         "anyones-summand", "A sum has the products of the workers, and of no other server",
         "serverd/oram/server_retrieval.cc",

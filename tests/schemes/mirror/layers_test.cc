@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <boost/asio/io_context.hpp>
+#include <optional>
 
 #include "oramcore/oram/block_device.h"
+#include "oramcore/protocol/mirror_layers.h"
 #include "tests/schemes/mirror/plain_rows.h"
 
 namespace s3oram {
@@ -34,6 +37,18 @@ class LayersTest : public testing::Test {
     mirror::Selection selection(7);
     selection[place_] = 0;
     return test::evicted_rows({row}, selection, keys_, attempt(), workers)[place_];
+  }
+  static Result<OpenedBlock> open_on(const Mirror& mirror, Bytes slot,
+                                     std::optional<unsigned> height) {
+    asio::io_context io;
+    std::optional<Result<OpenedBlock>> opened;
+    spawn(io.get_executor(),
+          [](const Mirror& by, Bytes bytes, Executor pool, std::optional<unsigned> of_tree,
+             std::optional<Result<OpenedBlock>>& to) -> Task<void> {
+            to.emplace(co_await by.open_on(pool, std::move(bytes), of_tree));
+          }(mirror, std::move(slot), io.get_executor(), height, opened));
+    io.run();
+    return std::move(*opened);
   }
   static Label label(std::uint64_t block) {
     return {.block = block, .version = 5, .leaf = Leaf{9}};
@@ -75,6 +90,57 @@ TEST_F(LayersTest, UpToAsManyAsAHeaderHoldsComeOff) {
     slot = evicted(slot);
   }
   EXPECT_FALSE(mirror_.open(slot)) << "the oldest layer's entry is gone";
+}
+
+// The servers see how long the client takes. It must not depend on how old the block is, not even
+// if one of them changes an entry of the header, after which the rest looks like further layers.
+TEST_F(LayersTest, AsManyStreamsAreDrawnWhateverTheSlotHolds) {
+  constexpr unsigned kDrawn = 9, kWorkers = 2;
+  Bytes slot = mirror_.seal(label(6), Bytes(kParams.block_size, 0x42));
+  const Bytes sealed(slot.begin() + kHeader, slot.end());
+  for (unsigned layers = 0; layers <= kDrawn + 2; ++layers) {
+    Bytes peeled = slot;
+    const mirror::Peeling peeling(keys_, peeled, kWorkers, kDrawn);
+    EXPECT_EQ(peeling.streams(), kDrawn * kWorkers) << layers;
+    for (const std::size_t part : {2, 0, 1}) peeling.peel_part(part, 3);
+    EXPECT_EQ(peeling.is_sound(), layers <= kDrawn) << layers;
+    EXPECT_EQ(Bytes(peeled.begin() + kHeader, peeled.end()) == sealed, layers <= kDrawn) << layers;
+    Bytes changed = slot;
+    changed[3] ^= 1;
+    EXPECT_EQ(mirror::Peeling(keys_, changed, kWorkers, kDrawn).streams(), kDrawn * kWorkers);
+    slot = evicted(slot);
+  }
+}
+
+TEST_F(LayersTest, ABlockWithMoreLayersThanUsualIsOpenedWithoutAHeight) {
+  Bytes slot = mirror_.seal(label(6), Bytes(kParams.block_size));
+  for (unsigned layers = 0; layers < most_layers(1); ++layers) slot = evicted(slot);
+  EXPECT_TRUE(open_on(mirror_, slot, 1));
+  slot = evicted(slot);
+  EXPECT_FALSE(open_on(mirror_, slot, 1));
+  EXPECT_TRUE(open_on(mirror_, slot, 2));
+  EXPECT_TRUE(open_on(mirror_, slot, std::nullopt));
+}
+
+TEST_F(LayersTest, MoreAreDrawnForAHigherTree) {
+  EXPECT_EQ(most_layers(15), VolumeParams::kMaintainEvery / 2 + 15 + 15);
+  EXPECT_EQ(most_layers(40), kLayers) << "as many as a header holds";
+}
+
+TEST_F(LayersTest, ASlotIsOpenedInParts) {
+  VolumeParams large = kParams;
+  large.block_size = 100'000;  // peeled in several parts
+  Mirror mirror(large, key_, random_);
+  const Bytes content(large.block_size, 0x42);
+  Bytes slot = mirror.seal(label(6), content);
+  for (unsigned layers = 0; layers < 3; ++layers) slot = evicted(slot);
+  Bytes changed = slot;
+  changed[kHeader - 1] ^= 1;
+  const auto opened = open_on(mirror, slot, 3);
+  ASSERT_TRUE(opened);
+  EXPECT_EQ(opened->content, content);
+  EXPECT_FALSE(open_on(mirror, changed, 3)) << "its header holds more than its layers";
+  EXPECT_FALSE(open_on(mirror, Bytes(5), 3));
 }
 
 TEST_F(LayersTest, NothingSelectedComesToNothing) {

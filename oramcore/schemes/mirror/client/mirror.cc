@@ -7,11 +7,15 @@
 #include <numeric>
 
 #include "oramcore/field/gf256.h"
+#include "oramcore/protocol/mirror_layers.h"
 #include "oramcore/schemes/mirror/client/row_verdict.h"
 #include "oramcore/sharing/seeded.h"
 
 namespace s3oram {
 namespace {
+
+// Peeling a larger slot is shared among threads, in parts that take about half a millisecond.
+constexpr std::size_t kPartOfPeeling = 2 << 20, kMostParts = 4;
 
 /// Returns the label's bytes, as they are sealed.
 LabelBytes bytes_of(const Label& label) {
@@ -22,6 +26,9 @@ LabelBytes bytes_of(const Label& label) {
   std::memcpy(bytes.data() + kLabelFront, &back, kLabelBack);
   return bytes;
 }
+
+/// Returns what follows the header of a slot.
+Bytes body_of(ByteSpan slot) { return {slot.begin() + mirror::kHeader, slot.end()}; }
 
 /// Sends the sealed block to one server in step, which relays it to the others.
 class Relay final : public RootUpload {
@@ -132,6 +139,36 @@ Result<OpenedBlock> Mirror::open(ByteSpan slot) const {
   return opened(peeled(slot));
 }
 
+Task<Result<OpenedBlock>> Mirror::open_on(Executor pool, Bytes slot,
+                                          std::optional<unsigned> height) const {
+  if (slot.size() != params_.slot_size())
+    co_return fail(Errc::corrupt, "the slot has the wrong size");
+  const unsigned drawn = height ? most_layers(*height) : mirror::kLayers;
+  const unsigned workers = params_.workers();
+  const std::size_t work = std::size_t{drawn} * workers * slot.size();
+  const std::size_t parts = std::clamp<std::size_t>(work / kPartOfPeeling, 1, kMostParts);
+  const auto finish = [&](const mirror::Peeling& peeling) {
+    Bytes body = body_of(slot);
+    return opened(peeling.is_sound() ? std::optional(std::move(body)) : std::nullopt);
+  };
+  if (parts == 1)
+    co_return co_await offload(pool, [&] {
+      const mirror::Peeling peeling(layers_, slot, workers, drawn);
+      peeling.peel_part(0, 1);
+      return finish(peeling);
+    });
+  const auto peeling = co_await offload(
+      pool, [&] { return std::make_unique<mirror::Peeling>(layers_, slot, workers, drawn); });
+  std::vector<Task<bool>> work_of_parts;
+  for (std::size_t nth = 0; nth < parts; ++nth)
+    work_of_parts.push_back(offload(pool, [&peeling, nth, parts] {
+      peeling->peel_part(nth, parts);
+      return true;
+    }));
+  co_await all(std::move(work_of_parts));
+  co_return co_await offload(pool, [&] { return finish(*peeling); });
+}
+
 std::optional<Label> Mirror::label_of(ByteSpan slot) const {
   const auto block_at = peeled(slot);
   if (block_at && is_zero(*block_at)) return Label{};
@@ -154,10 +191,10 @@ bool Mirror::may_be_at(ByteSpan slot, const SlotPlace& place) const {
 }
 
 std::optional<Bytes> Mirror::peeled(ByteSpan slot) const {
-  Bytes inner(slot.begin(), slot.end());
-  const bool sound = layers_.peel(inner, params_.workers());
-  inner.erase(inner.begin(), inner.begin() + mirror::kHeader);
-  return sound ? std::optional(std::move(inner)) : std::nullopt;
+  Bytes whole(slot.begin(), slot.end());
+  const bool sound = layers_.peel(whole, params_.workers());
+  Bytes body = body_of(whole);
+  return sound ? std::optional(std::move(body)) : std::nullopt;
 }
 
 // Takes the same time if the header is not sound, by trying to open bytes that cannot open.

@@ -18,9 +18,8 @@ class Mirror final : public ClientScheme {
   bool may_be_at(ByteSpan slot, const SlotPlace& place) const override;
   std::size_t head_size() const override { return mirror::kHead; }
   std::optional<Label> label_of(ByteSpan slot) const override;
-  std::size_t work_to_open() const override {
-    return std::size_t{mirror::kLayers} * params_.workers() * params_.slot_size();
-  }
+  Task<Result<OpenedBlock>> open_on(Executor pool, Bytes slot,
+                                    std::optional<unsigned> height) const override;
   std::optional<Label> label_in(ByteSpan head) const override;
   std::vector<ServerQuery> queries(WriteNumber write_number, std::size_t slots,
                                    std::size_t index) override;

@@ -47,6 +47,10 @@ Mask::Mask(const Seed& key) : cipher_(EVP_CIPHER_CTX_new()) {
 
 Mask::~Mask() = default;
 
+void Mask::rekey(const Seed& key) {
+  if (EVP_EncryptInit_ex(cipher_.get(), nullptr, nullptr, key.data(), nullptr) != 1) std::abort();
+}
+
 void Mask::add(std::uint16_t place, std::size_t begin, MutableByteSpan row) {
   assert(begin % kChachaBlock == 0);
   // The counter of blocks (4 bytes), followed by the nonce.
@@ -78,35 +82,62 @@ Seed LayerKeys::of(unsigned role, const LayerAttempt& attempt) const {
   return key;
 }
 
-// Processes the header alone first, because it says which layers there are; then applies all their
-// masks together to the rest. A layer that does not exist takes the same time, on bytes that are
-// not used.
 bool LayerKeys::peel(MutableByteSpan slot, unsigned workers) const {
-  assert(slot.size() >= kHeader);
-  const MutableByteSpan header = slot.first(kHeader), body = slot.subspan(kHeader);
-  Bytes unused(body.size() + kHeader);
+  const Peeling peeling(*this, slot, workers);
+  peeling.peel_part(0, 1);
+  return peeling.is_sound();
+}
+
+Peeling::Peeling(const LayerKeys& keys, MutableByteSpan slot, unsigned workers, unsigned drawn)
+    : slot_(slot) {
+  assert(slot.size() >= kHeader && drawn <= kLayers);
+  streams_.reserve(std::size_t{drawn} * workers);
+  const MutableByteSpan header = slot.first(kHeader);
+  Bytes unused(kHeader);
+  Mask mask{Seed{}};
   bool ended = false;
   unsigned layers = 0;
-  for (unsigned layer = 0; layer < kLayers; ++layer) {
-    const Entry entry = newest_entry(header);
-    ended |= entry.attempt == LayerAttempt{};
+  for (unsigned layer = 0; layer < drawn; ++layer) {
+    ended |= newest_entry(header).attempt == LayerAttempt{};
     layers += !ended;
-    const MutableByteSpan of_header = ended ? MutableByteSpan(unused).first(kHeader) : header;
-    const MutableByteSpan of_body = ended ? MutableByteSpan(unused).subspan(kHeader) : body;
-    for (unsigned role = 1; role <= workers; ++role) {
-      Mask mask(of(role, entry.attempt));
-      mask.add(entry.place, 0, of_header);
-      mask.add(entry.place, kHeader, of_body);
-    }
-    std::memmove(of_header.data(), of_header.data() + kEntry, kHeader - kEntry);
-    std::fill_n(of_header.data() + kHeader - kEntry, kEntry, std::uint8_t{0});
+    remove_entry(ended ? MutableByteSpan(unused) : header, mask, workers, keys, !ended);
   }
   // Each layer that was removed moved the entries of the slot itself one place to the front. The
   // entries behind them were moved in as zeros, and may have been masked since.
   std::uint8_t rest = 0;
   for (unsigned i = 0; i < kHeader; ++i)
     rest |= static_cast<std::uint8_t>(header[i] * (i / kEntry < kLayers - layers));
-  return rest == 0;
+  sound_ = rest == 0;
+}
+
+Peeling::~Peeling() {
+  for (Stream& stream : streams_) sodium_memzero(stream.key.data(), stream.key.size());
+}
+
+void Peeling::remove_entry(MutableByteSpan header, Mask& mask, unsigned workers,
+                           const LayerKeys& keys, bool exists) {
+  const Entry entry = newest_entry(header);
+  for (unsigned role = 1; role <= workers; ++role) {
+    streams_.push_back({keys.of(role, entry.attempt), entry.place, exists});
+    mask.rekey(streams_.back().key);
+    mask.add(entry.place, 0, header);
+  }
+  std::memmove(header.data(), header.data() + kEntry, kHeader - kEntry);
+  std::fill_n(header.data() + kHeader - kEntry, kEntry, std::uint8_t{0});
+}
+
+void Peeling::peel_part(std::size_t nth, std::size_t parts) const {
+  const std::size_t blocks = (slot_.size() - kHeader + kChachaBlock - 1) / kChachaBlock;
+  const std::size_t begin = kHeader + blocks * nth / parts * kChachaBlock;
+  const std::size_t end =
+      std::min(slot_.size(), kHeader + blocks * (nth + 1) / parts * kChachaBlock);
+  const MutableByteSpan part = slot_.subspan(begin, end - begin);
+  Bytes unused(part.size());
+  Mask mask{Seed{}};
+  for (const Stream& stream : streams_) {
+    mask.rekey(stream.key);
+    mask.add(stream.place, begin, stream.exists ? part : MutableByteSpan(unused));
+  }
 }
 
 }  // namespace s3oram::mirror

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "oramcore/base/random.h"
 #include "oramcore/oram/opaque_sealer.h"
@@ -51,6 +52,8 @@ class Mask {
   ~Mask();
   Mask(const Mask&) = delete;
   Mask& operator=(const Mask&) = delete;
+  /// Becomes the masks of another worker or attempt. Costs less than a new Mask.
+  void rekey(const Seed& key);
   /// Computes row ^= the stream of `place` from byte `begin` on, which must be a multiple of 64.
   void add(std::uint16_t place, std::size_t begin, MutableByteSpan row);
 
@@ -71,15 +74,48 @@ class LayerKeys {
 
   /// Returns the key of the worker with this role, from 1 on.
   Seed of(unsigned role, const LayerAttempt& attempt) const;
-  /// Removes all layers from a slot, or from its first bytes, kHeader at least, and returns whether
-  /// its header held nothing else. A slot with more layers than fit into a header is not valid. A
-  /// server that changes a header must not learn from the result of a read how many layers the
-  /// block has, so the return value counts as much as the seal of the block. Takes the same time
-  /// for any number of layers. Any thread.
+  /// Removes all layers from a slot, or from its first bytes, kHeader at least: see Peeling. Takes
+  /// the same time for any number of layers. Any thread.
   bool peel(MutableByteSpan slot, unsigned workers) const;
 
  private:
   Seed key_;
+};
+
+/// Removes all layers from a slot, in two steps: from the header, because it says which layers
+/// there are, and then from the rest, in parts that several threads can take. Takes the same time
+/// whatever the slot holds: a layer that does not exist costs as much as one that does, on bytes
+/// that are not used. A slot with more layers than `drawn`, or than fit into a header, is not
+/// sound.
+class Peeling {
+ public:
+  /// Peels the header. `slot` must outlive the object.
+  Peeling(const LayerKeys& keys, MutableByteSpan slot, unsigned workers, unsigned drawn = kLayers);
+  ~Peeling();
+  Peeling(const Peeling&) = delete;
+  Peeling& operator=(const Peeling&) = delete;
+
+  /// Peels part `nth` of `parts` of what follows the header. Any thread, each part once.
+  void peel_part(std::size_t nth, std::size_t parts) const;
+  /// Returns whether the header held nothing but its layers. A server that changes a header must
+  /// not learn from the result of a read how many layers the block has, so this counts as much as
+  /// the seal of the block.
+  bool is_sound() const { return sound_; }
+  /// Returns how many streams each byte costs.
+  std::size_t streams() const { return streams_.size(); }
+
+ private:
+  struct Stream {
+    Seed key;
+    std::uint16_t place;
+    bool exists;
+  };
+  void remove_entry(MutableByteSpan header, Mask& mask, unsigned workers, const LayerKeys& keys,
+                    bool exists);
+
+  const MutableByteSpan slot_;
+  std::vector<Stream> streams_;
+  bool sound_ = false;
 };
 
 }  // namespace s3oram::mirror
