@@ -60,9 +60,11 @@ class EvictionCheck {
   /// Returns the question for a server that follows: its new rows must equal those of the servers
   /// in step.
   virtual Bytes question_of_new_rows() const = 0;
+  /// Does the work that needs no answer. Must be called once; on any thread.
+  virtual void expect() = 0;
   /// Compares the answers of the servers in step, answers[i] from servers[i], with what the plan
-  /// prescribes. Runs on any thread. Errors: servers_disagree, with what does not fit; the text
-  /// never depends on the plan.
+  /// prescribes. Must be called after expect(); on any thread. Errors: servers_disagree, with what
+  /// does not fit; the text never depends on the plan.
   virtual Status verdict(ByteSpan servers, const std::vector<CertifyAnswer>& answers) const = 0;
 };
 

@@ -71,9 +71,9 @@ struct Preparer::CheckWork {
   Event ended;
 };
 
-/// Runs while the servers prepare, because it takes about as long.
-Task<void> Preparer::expect_reports(std::shared_ptr<ReportCheck> check,
-                                    std::shared_ptr<CheckWork> work) {
+/// Runs while the servers work, because it takes about as long.
+template <class Check>
+Task<void> Preparer::expect(std::shared_ptr<Check> check, std::shared_ptr<CheckWork> work) {
   co_await offload(state_.environment.pool, [&] {
     check->expect();
     return true;
@@ -94,7 +94,7 @@ Task<Status> Preparer::prepare(const EvictionPlan& plan, EvictionId& id, unsigne
   const Bytes takers = state_.in_step.takers();
   const auto check = rule_holds(Rule::hop_check) ? std::move(orders.check) : nullptr;
   const auto work = std::make_shared<CheckWork>();
-  if (check) state_.start(expect_reports(check, work));
+  if (check) state_.start(expect(check, work));
   PrepareRequest request{.epoch = state_.session.epoch,
                          .id = id,
                          .height = static_cast<std::uint8_t>(state_.tree.height),
@@ -155,9 +155,11 @@ Task<Status> Preparer::discard(EvictionId id) {
 }
 
 Task<Status> Preparer::certify(const EvictionPlan& plan, EvictionId id) {
-  const auto check =
+  const std::shared_ptr<EvictionCheck> check =
       state_.scheme->check(plan, id, state_.tree.height, state_.session.epoch, state_.in_step);
   if (!check || !rule_holds(Rule::row_check)) co_return Status{};
+  const auto work = std::make_shared<CheckWork>();
+  state_.start(expect(check, work));
   const auto stage = begin_stage();
   const Bytes members = stage->members, followers = stage->followers;
   std::vector<Task<Result<CertifyAnswer>>> asked;
@@ -166,6 +168,7 @@ Task<Status> Preparer::certify(const EvictionPlan& plan, EvictionId id) {
   for (const Party server : followers)
     asked.push_back(ask_to_certify(server, check->question_of_new_rows(), stage));
   auto answers = co_await all(std::move(asked));
+  while (!work->done) co_await work->ended.wait();
   if (state_.dead) co_return fail(*state_.dead);
   Status status;
   std::vector<CertifyAnswer> reports;

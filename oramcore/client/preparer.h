@@ -38,7 +38,8 @@ class Preparer {
   std::shared_ptr<Stage> begin_stage() const;
   void answered(const std::shared_ptr<Stage>& stage, Party server);
   Task<void> drop_late(std::shared_ptr<Stage> stage);
-  Task<void> expect_reports(std::shared_ptr<ReportCheck> check, std::shared_ptr<CheckWork> work);
+  template <class Check>
+  Task<void> expect(std::shared_ptr<Check> check, std::shared_ptr<CheckWork> work);
   Task<Status> prepare_at(Party server, Bytes message, EvictionId id,
                           std::shared_ptr<Servers::JointAttempt> attempt,
                           std::shared_ptr<Stage> stage, Status& outcome, Payload& report);

@@ -42,8 +42,9 @@ class RowCheckTest : public testing::TestWithParam<unsigned> {
     Bytes servers;
     while (servers.size() < answers.size())
       servers.push_back(static_cast<std::uint8_t>(servers.size() + 1));
-    return mirror::judge_rows({selection, attempt_, workers(), kRows, kSlot}, keys_, seed_, servers,
-                              answers);
+    const mirror::Prescribed prescribed{selection, attempt_, workers(), kRows, kSlot};
+    return mirror::judge_rows(prescribed, mirror::sum_of_masks(prescribed, keys_, seed_), seed_,
+                              servers, answers);
   }
 
   Prg random_{Seed{11}, as_bytes("row check")};

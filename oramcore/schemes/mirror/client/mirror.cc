@@ -96,8 +96,9 @@ class RowsCheck final : public EvictionCheck {
   Bytes question_of_new_rows() const override {
     return encode(CertifyRequest{epoch_, id_, seed_, RowsAsked::new_ones});
   }
+  void expect() override { masks_ = mirror::sum_of_masks(prescribed_, keys_, seed_); }
   Status verdict(ByteSpan servers, const std::vector<CertifyAnswer>& answers) const override {
-    return mirror::judge_rows(prescribed_, keys_, seed_, servers, answers);
+    return mirror::judge_rows(prescribed_, masks_, seed_, servers, answers);
   }
 
  private:
@@ -107,6 +108,7 @@ class RowsCheck final : public EvictionCheck {
   const EvictionId id_;
   const std::uint64_t epoch_;
   const Party lister_;
+  gf128::Element masks_;
 };
 
 void flip(std::span<std::uint8_t> bits, std::size_t at) {

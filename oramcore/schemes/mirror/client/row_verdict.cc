@@ -39,7 +39,22 @@ const Bytes* list_in(const std::vector<CertifyAnswer>& answers, std::size_t rows
 
 }  // namespace
 
-Status judge_rows(const Prescribed& prescribed, const LayerKeys& keys, const Seed& seed,
+gf128::Element sum_of_masks(const Prescribed& prescribed, const LayerKeys& keys, const Seed& seed) {
+  const RowDigest digest(seed, prescribed.slot_size, prescribed.selection.size());
+  std::vector<std::unique_ptr<Mask>> masks;
+  for (unsigned role = 1; role <= prescribed.workers; ++role)
+    masks.push_back(std::make_unique<Mask>(keys.of(role, prescribed.attempt)));
+  gf128::Element sum;
+  Bytes row(prescribed.slot_size);
+  for (std::size_t place = 0; place < prescribed.selection.size(); ++place) {
+    std::ranges::fill(row, std::uint8_t{0});
+    for (const auto& mask : masks) mask->add(static_cast<std::uint16_t>(place), 0, row);
+    sum += gf128::multiply(digest.sigma(place), digest.of_new(row.data()));
+  }
+  return sum;
+}
+
+Status judge_rows(const Prescribed& prescribed, const gf128::Element& masks, const Seed& seed,
                   ByteSpan servers, const std::vector<CertifyAnswer>& answers) {
   const auto list_of = [](const CertifyAnswer& each) { return each.list_digest; };
   const auto sum_of = [](const CertifyAnswer& each) { return each.sum; };
@@ -61,19 +76,11 @@ Status judge_rows(const Prescribed& prescribed, const LayerKeys& keys, const See
                 "no server lists the path before an eviction as it should: it is faulty or lies");
 
   const RowDigest digest(seed, prescribed.slot_size, prescribed.selection.size());
-  std::vector<std::unique_ptr<Mask>> masks;
-  for (unsigned role = 1; role <= prescribed.workers; ++role)
-    masks.push_back(std::make_unique<Mask>(keys.of(role, prescribed.attempt)));
-  gf128::Element expected;
-  Bytes row(prescribed.slot_size);
-  for (std::size_t place = 0; place < prescribed.selection.size(); ++place) {
-    std::ranges::fill(row, std::uint8_t{0});
-    for (const auto& mask : masks) mask->add(static_cast<std::uint16_t>(place), 0, row);
-    gf128::Element content = digest.of_new(row.data());
+  gf128::Element expected = masks;
+  for (std::size_t place = 0; place < prescribed.selection.size(); ++place)
     if (const auto from = prescribed.selection[place])
-      content += gf128::from_bytes(ByteSpan(*list).subspan(*from * kRowDigest, kRowDigest));
-    expected += gf128::multiply(digest.sigma(place), content);
-  }
+      expected += gf128::multiply(digest.sigma(place), gf128::from_bytes(ByteSpan(*list).subspan(
+                                                           *from * kRowDigest, kRowDigest)));
   if (gf128::to_bytes(expected) != answers.front().sum)
     return fail(Errc::servers_disagree,
                 "the rows that the servers made in an eviction are not those that they were told "

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "oramcore/client/client_scheme.h"
+#include "oramcore/field/gf128.h"
 #include "oramcore/schemes/mirror/client/selection.h"
 #include "oramcore/schemes/mirror/protocol/layers.h"
 
@@ -17,10 +18,14 @@ struct Prescribed {
   std::size_t slot_size = 0;
 };
 
+/// Returns what the workers' masks add to the sum that servers report of the new rows. Most of the
+/// work of a check, and needs no report.
+gf128::Element sum_of_masks(const Prescribed& prescribed, const LayerKeys& keys, const Seed& seed);
+
 /// Checks that all servers report the same, and that it is what is prescribed; answers[i] is that
-/// of servers[i]. One of them has sent its list. Errors: servers_disagree, with what does not fit;
-/// the text never depends on the plan.
-Status judge_rows(const Prescribed& prescribed, const LayerKeys& keys, const Seed& seed,
+/// of servers[i], and `masks` the result of sum_of_masks(). One of them has sent its list. Errors:
+/// servers_disagree, with what does not fit; the text never depends on the plan.
+Status judge_rows(const Prescribed& prescribed, const gf128::Element& masks, const Seed& seed,
                   ByteSpan servers, const std::vector<CertifyAnswer>& answers);
 
 }  // namespace s3oram::mirror
