@@ -31,6 +31,9 @@ class SelectionEviction final : public Eviction {
  private:
   Task<Status> evict_tile(std::uint32_t tile) override;
   bool needs(Party peer) const override;
+  // A tile is computed in one piece and exchanged once, so one tile alone would leave the processor
+  // idle half of the time.
+  std::size_t tiles_beside_accesses() const override { return 2; }
   Task<Status> work(std::uint32_t tile);
   Task<Status> follow(std::uint32_t tile);
   /// Replaces `rows` with the sum of all workers' rows.

@@ -9,7 +9,7 @@ namespace s3oram {
 namespace {
 
 constexpr std::size_t kSignature = 64;  // bytes after a subshare, if an evictor signs it
-constexpr std::size_t kTilesBesideAccesses = 1, kTilesInHaste = 4, kMostTilesAtOnce = 16;
+constexpr std::size_t kTilesInHaste = 4, kMostTilesAtOnce = 16;
 constexpr Duration kAlone = std::chrono::milliseconds(100);     // without a retrieval: no accesses
 constexpr Duration kBetween = std::chrono::milliseconds(5);     // the pause between two retrievals
 constexpr Duration kTimeOfTile = std::chrono::milliseconds(8);  // on a line of 250 Mbit/s
@@ -24,7 +24,7 @@ std::size_t tiles_at_once(const EvictionPace& pace) {
       pace.quickest ? static_cast<std::size_t>(*pace.quickest / kTimeOfTile) : 0;
   const bool late = due > begun, early = 2 * due < begun;
   if (early && pace.quiet < kBetween && for_distance == 0) return 0;
-  const std::size_t nearby = late || pace.quiet >= kAlone ? kTilesInHaste : kTilesBesideAccesses;
+  const std::size_t nearby = late || pace.quiet >= kAlone ? kTilesInHaste : pace.beside_accesses;
   return std::min(nearby + for_distance, kMostTilesAtOnce);
 }
 
@@ -70,7 +70,7 @@ std::size_t Eviction::most_at_once() const {
   const unsigned every = params().evict_every;
   const WriteNumber due = first_write_number(input_.id.eviction + 1, every);
   return tiles_at_once({next_tile_, tiles_, std::max(load.next_write_number, due) - due, every,
-                        load.quiet, quickest_});
+                        load.quiet, quickest_, tiles_beside_accesses()});
 }
 
 Task<void> Eviction::work_off_tile() {

@@ -60,12 +60,13 @@ struct EvictionPace {
   std::uint32_t evict_every = 1;     // accesses
   Duration quiet{};                  // time without a retrieval
   std::optional<Duration> quickest;  // time of a tile so far
+  std::size_t beside_accesses = 1;   // tiles under way while accesses go on
 };
-/// Returns how many tiles to have under way. That is one while accesses go on. It is more if there
-/// are no accesses, or if the eviction is late, so that accesses would have to wait for its end. It
-/// is none if accesses follow each other closely and the eviction is early, so that it would end
-/// before half of the accesses until the next one is due. The farther away the other servers are,
-/// the more tiles are added.
+/// Returns how many tiles to have under way: `beside_accesses` while accesses go on. It is four if
+/// there are no accesses, or if the eviction is late, so that accesses would have to wait for its
+/// end. It is none if accesses follow each other closely and the eviction is early, so that it
+/// would end before half of the accesses until the next one is due. The farther away the other
+/// servers are, the more tiles are added.
 std::size_t tiles_at_once(const EvictionPace& pace);
 
 /// What an eviction uses and does not own. All of it must outlive the eviction.
@@ -123,6 +124,8 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
     static_cast<void>(peer);
     return true;
   }
+  /// Returns how many tiles are under way while accesses go on.
+  virtual std::size_t tiles_beside_accesses() const { return 1; }
   /// Returns the new content when all tiles are done.
   virtual BucketBuffers take_results();
 

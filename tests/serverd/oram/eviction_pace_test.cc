@@ -22,6 +22,19 @@ TEST(EvictionPace, OneTileBesideAccessesAndMoreAlone) {
   EXPECT_EQ(at_once(5, 5, 1s), 4u);
 }
 
+TEST(EvictionPace, AnEvictorMayHaveMoreBesideAccesses) {
+  EvictionPace pace{.begun = 5,
+                    .tiles = 10,
+                    .accesses = 10,
+                    .evict_every = 20,
+                    .quiet = 10ms,
+                    .quickest = {},
+                    .beside_accesses = 2};
+  EXPECT_EQ(tiles_at_once(pace), 2u);
+  pace.accesses = 11;
+  EXPECT_EQ(tiles_at_once(pace), 4u) << "it is late";
+}
+
 TEST(EvictionPace, NoneWhileItIsTwiceAsFarAsAccessesThatFollowEachOther) {
   EXPECT_EQ(at_once(0, 0, 0ms), 1u);  // begins immediately
   for (std::uint32_t begun = 1; begun < 10; ++begun) {
