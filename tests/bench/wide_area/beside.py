@@ -8,6 +8,7 @@ limits the accesses. The relay counts the bytes between servers on the wire.
 import itertools
 
 import network
+import steps
 from measuring import Row, phase, say, volume
 from target_parts import expecting
 
@@ -46,6 +47,8 @@ def _loopback(setting, what, block_size):
             count = evictions * every * (1 if at_once == 1 else 3)
             result = phase(setting, running, bench, kind, count, at_once)
             results[f"{kind}, {at_once} at once"] = result
+            if kind == "writes" and at_once == 1:
+                say(steps.text(result["steps"]))
         results["alone"] = phase(setting, running, bench, "alone", 5 * every)
     return results
 

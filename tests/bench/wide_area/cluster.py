@@ -25,7 +25,8 @@ def _say(*command):
 class Cluster:
     """Use as a context manager: at its end no process is left. The links are neither delayed nor
     limited until shape(), or are shaped from the start if init `measures` them. Without rates there
-    is no relay, and processes connect directly. `said` is the output of init."""
+    is no relay, and processes connect directly. `said` is the output of init; `metrics` are the
+    ports of the servers' metrics."""
 
     def __init__(
         self, programs, directory, rates, init_options, numbers=network.SERVERS, measures=False
@@ -58,7 +59,9 @@ class Cluster:
         serverd = self.programs / "s3oramfs-serverd"
         all_servers = self.numbers
         keys = {s: _say(serverd, "keygen", "--store", self.store(s)).strip() for s in all_servers}
-        listen = dict(zip(all_servers, network.free_ports(len(all_servers))))
+        ports = network.free_ports(2 * len(all_servers))
+        listen = dict(zip(all_servers, ports))
+        self.metrics = dict(zip(all_servers, ports[len(all_servers) :]))
         targets = {f"user-{s}": listen[s] for s in all_servers}
         # Each server connects to every other one.
         targets |= {f"{a}-{b}": listen[b] for a in all_servers for b in all_servers if a != b}
@@ -86,7 +89,7 @@ class Cluster:
             self.servers[server] = subprocess.Popen(
                 [serverd, "--store", self.store(server), "--index", str(server),
                  "--listen", f"127.0.0.1:{port}", "--ready-fd", str(report),
-                 "--exit-with-parent"],
+                 "--metrics", f"127.0.0.1:{self.metrics[server]}", "--exit-with-parent"],
                 pass_fds=[report], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 process_group=0)
             # fmt: on

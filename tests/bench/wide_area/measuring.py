@@ -10,6 +10,7 @@ import time
 import accounting
 import cluster
 import network
+import steps
 from volume_bench import VolumeBench
 
 
@@ -77,8 +78,9 @@ def phase(setting, running, bench, kind, count, pace=1):
     machine (`elsewhere`). Written bytes are counted by system calls, because write_bytes in
     /proc/PID/io counts whole folios."""
     machine, start = machine_seconds(), time.monotonic()
-    before = accounting.snapshot(running, bench.process.pid)
+    before, steps_before = accounting.snapshot(running, bench.process.pid), steps.snapshot(running)
     result = bench.phase(kind, count, pace, setting.limit)
+    steps_after = steps.snapshot(running)
     used = accounting.difference(accounting.snapshot(running, bench.process.pid), before)
     took = time.monotonic() - start
     servers = used["servers"]
@@ -96,6 +98,7 @@ def phase(setting, running, bench, kind, count, pace=1):
         "cores": ours / took,
         "cores_elsewhere": max(0.0, machine_seconds() - machine - ours) / took,
     }
+    result["steps"] = steps.account(steps_before, steps_after, result, used["client"]["cpu"])
     show(result)
     return result
 

@@ -18,7 +18,8 @@
 // evictions, seconds / accesses is the cost of an access, including evictions. (A write ends when
 // it and all accesses before it are durable. A read's caller has the block earlier, while the block
 // is still being written back.) `delay` is how long callers wait; only for reads if a phase has
-// both. Bytes are those of messages, to and from each server.
+// both. Bytes are those of messages, to and from each server. `times` says how often the client did
+// the steps of an access, and the seconds that these took in all.
 #include <signal.h>
 #include <sys/prctl.h>
 
@@ -27,6 +28,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <iostream>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -34,6 +36,7 @@
 #include <sstream>
 #include <thread>
 
+#include "oramcore/client/engine_metrics.h"
 #include "oramcore/service/log.h"
 #include "oramcore/volume/volume.h"
 
@@ -57,12 +60,40 @@ Json summary(std::vector<double> delays) {
           {"min", delays.front()},    {"max", delays.back()}};
 }
 
+/// What the client has done so far, and for how long.
+struct Times {
+  struct Step {
+    std::uint64_t count = 0;
+    double seconds = 0;
+  };
+  explicit Times(const EngineMetrics& metrics) {
+    const auto keep = [this](const char* name, const Histogram& histogram) {
+      const Histogram::Snapshot now = histogram.snapshot();
+      steps[name] = {now.below.back(), now.sum};
+    };
+    keep("access", metrics.access_seconds);
+    keep("commit", metrics.commit_seconds);
+    keep("eviction", metrics.eviction_seconds);
+    keep("retrieval", metrics.retrieval_seconds);
+  }
+  Json since(const Times& before) const {
+    Json result;
+    for (const auto& [name, step] : steps)
+      result[name] = {{"count", step.count - before.steps.at(name).count},
+                      {"seconds", step.seconds - before.steps.at(name).seconds}};
+    return result;
+  }
+
+  std::map<std::string, Step> steps;
+};
+
 class Bench {
  public:
-  Bench(Volume& volume, const VolumeParams& params, std::chrono::seconds patience)
+  Bench(Volume& volume, const VolumeParams& params, Metrics& metrics, std::chrono::seconds patience)
       : volume_(volume),
         device_(volume.device()),
         params_(params),
+        metrics_(metrics),
         patience_(patience),
         blocks_(volume.status().blocks) {}
 
@@ -75,6 +106,7 @@ class Bench {
     reads_.clear();
     writes_.clear();
     const VolumeStatus before = volume_.status();
+    const Times times(metrics_);
     const auto start = Clock::now();
     S3O_TRY(kind == "paced" ? go_paced(count, Seconds(1 / pace)) : go(kind, count, at_once));
     not_evicted_ += kind == "alone" ? 2 * count : count;
@@ -82,7 +114,9 @@ class Bench {
     not_evicted_ %= params_.evict_every;
     const double seconds = Seconds(Clock::now() - start).count();
     if (kind == "fill") blocks_ = count;
-    return report(kind, pace, seconds, before);
+    Json result = report(kind, pace, seconds, before);
+    result["times"] = Times(metrics_).since(times);
+    return result;
   }
 
   Json describe() const {
@@ -208,6 +242,7 @@ class Bench {
   Volume& volume_;
   BlockDevice& device_;
   const VolumeParams params_;
+  const EngineMetrics metrics_;
   const std::chrono::seconds patience_;
   std::uint64_t blocks_;
   std::uint64_t not_evicted_ = 0;  // accesses since the last eviction
@@ -229,9 +264,11 @@ Status serve(const std::filesystem::path& directory, unsigned timeout) {
   const std::chrono::seconds patience(timeout);
   VolumeOptions how;
   how.deadline = patience;
+  Metrics metrics;
+  how.metrics = &metrics;
   auto volume = Volume::open(*vault, *keys, how);
   if (!volume) return fail(volume.error());
-  Bench bench(**volume, vault->config().params, patience);
+  Bench bench(**volume, vault->config().params, metrics, patience);
   std::cout << bench.describe() << std::endl;
   std::string line;
   while (std::getline(std::cin, line)) {
