@@ -44,11 +44,14 @@ ordered_json describe(const Vault& vault, bool mounted_here) {
   return status;
 }
 
-/// Describes a mount whose daemon has ended or hangs, but which is still in the kernel's list.
-/// `why` is the reason why the daemon does not answer.
-void add_dead_daemon(ordered_json& status, const VaultMount& mount, const Error& why) {
-  std::string problem = fmt::format("its daemon has ended: s3oramfs umount {}, and mount it again",
-                                    shell_word(mount.point));
+/// Describes a mount that is in the kernel's list although its daemon has ended, hangs, or
+/// (`alive`) cannot be asked. `why` is the reason why the daemon does not answer.
+void add_dead_daemon(ordered_json& status, const VaultMount& mount, const Error& why, bool alive) {
+  std::string problem =
+      fmt::format("its daemon {}: s3oramfs umount {}, and mount it again",
+                  alive ? "cannot be asked, because its socket in the vault's directory run is gone"
+                        : "has ended",
+                  shell_word(mount.point));
   if (why.code == Errc::unreachable)
     problem = fmt::format("{}; if it hangs: s3oramfs umount --force {}, and mount it again",
                           why.message, shell_word(mount.point));
@@ -93,10 +96,10 @@ Status run_status(const Args& args) {
   } else if (answer.error().code == Errc::not_mounted || answer.error().code == Errc::unreachable) {
     // If a process holds the vault, the daemon is alive, whether it answers or not.
     const auto used = Vault::is_in_use(vault.directory());
-    const bool hangs = answer.error().code == Errc::unreachable || (used && *used);
+    const bool alive = used && *used;
     if (mount)
-      add_dead_daemon(status, *mount, answer.error());
-    else if (hangs)
+      add_dead_daemon(status, *mount, answer.error(), alive);
+    else if (alive || answer.error().code == Errc::unreachable)
       return fail(std::move(answer).error());
   } else {
     return fail(std::move(answer).error());

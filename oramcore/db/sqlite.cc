@@ -27,8 +27,8 @@ bool is_full(sqlite3* db, int rc) {
   return code_of(sqlite3_system_errno(db)) == Errc::disk_full;
 }
 
-/// `doing` is an SQL statement, or words. Messages about damage omit it, because it is of no use to
-/// users; it is in the log.
+/// `doing` is an SQL statement, or words. It goes to the log and not into the message, because it
+/// is of no use to users.
 tl::unexpected<Error> failure(sqlite3* db, int rc, std::string_view doing) {
   if (db && rc != SQLITE_OK && sqlite3_extended_errcode(db) == SQLITE_IOERR_DATA)
     if (const PageVfs* pages = PageVfs::of(db)) {
@@ -45,8 +45,9 @@ tl::unexpected<Error> failure(sqlite3* db, int rc, std::string_view doing) {
     spdlog::debug("database {}: {}: {}", file ? file : "?", sqlite3_errstr(rc), doing);
     return fail(code, "database {} is damaged ({})", file ? file : "?", sqlite3_errstr(rc));
   }
-  return fail(code, "database {}: {} ({})", file ? file : "?",
-              db ? sqlite3_errmsg(db) : sqlite3_errstr(rc), doing);
+  const char* why = db ? sqlite3_errmsg(db) : sqlite3_errstr(rc);
+  spdlog::debug("database {}: {}: {}", file ? file : "?", why, doing);
+  return fail(code, "database {}: {}", file ? file : "?", why);
 }
 
 std::string ballast_of(const std::string& database) { return database + "-ballast"; }
