@@ -162,6 +162,7 @@ Result<Choice> choose_numbers(const InitOptions& options, const Lines& measured)
 
 Result<Choice> choose_as_in(const InitOptions& options, const VolumeParams& params) {
   S3O_ASSIGN(auto wishes, wishes_of(options));
+  if (!wishes.block_size) wishes.block_size = params.block_size;
   if (!wishes.bucket_size) wishes.bucket_size = params.bucket_size;
   if (!wishes.evict_every) wishes.evict_every = params.evict_every;
   return choose(options, wishes);

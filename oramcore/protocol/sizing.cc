@@ -24,7 +24,11 @@ constexpr double kMasking = 2e9;
 // Seconds that an eviction of any size takes for syncs and messages.
 constexpr double kEvicting = 10e-3;
 
-constexpr std::uint32_t kSmallestBlock = 64 << 10, kLargestBlock = 1 << 20;
+// On a fast line, blocks below kSmallestBlock make large files slow. On a line that needs longer
+// than kShort for an access, blocks may have as few bytes as kSmallestOnSlowLine.
+constexpr std::uint32_t kSmallestOnSlowLine = 16 << 10, kSmallestBlock = 64 << 10,
+                        kLargestBlock = 1 << 20;
+constexpr double kShort = 0.1;
 constexpr std::uint64_t kMostBlocks = 4 << 20;
 constexpr std::uint64_t kMemoryPerBlock = 40;
 struct Pair {
@@ -88,6 +92,46 @@ Fit fit(const VolumeParams& params, unsigned height, bool local, const Lines& li
       kEvicting / params.evict_every + computing(params, access_cost(params, height), local);
   const double over_lines = seconds_between_accesses(access_traffic(params, height), lines);
   return {params, local ? alone : std::max(alone, over_lines), alone};
+}
+
+std::uint64_t blocks_of(const Wishes& wishes, std::uint32_t block_size) {
+  return (wishes.expect + block_size - 1) / block_size;
+}
+
+/// Returns the choices for the block size of `params`, at least one. Errors: usage (none fits).
+Result<std::vector<Fit>> fits_of(const Wishes& wishes, const VolumeParams& params) {
+  const std::uint64_t blocks = blocks_of(wishes, params.block_size);
+  std::vector<Fit> fits;
+  std::optional<Error> unfit;
+  for (const Pair pair : candidates(params.evictor)) {
+    VolumeParams tried = params;
+    if (Status set = set_pair(wishes, pair, tried); set)
+      fits.push_back(fit(tried, height_for(blocks, tried.evict_every), wishes.local, wishes.lines));
+    else if (!unfit)
+      unfit = std::move(set).error();
+  }
+  if (fits.empty()) return fail(std::move(*unfit));
+  return fits;
+}
+
+const Fit& best_of(const std::vector<Fit>& fits) {
+  // If a line makes choices equal, the machines decide.
+  const auto cost = [](const Fit& each) { return std::pair(each.seconds, each.computing); };
+  return *std::ranges::min_element(fits, {}, cost);
+}
+
+/// Returns the seconds that an access takes of this machine's line. The servers' lines do not
+/// count, because an access does not wait for evictions.
+double seconds_on_own_line(const Wishes& wishes, const VolumeParams& params) {
+  Lines own = wishes.lines;
+  own.between = 0;
+  const unsigned height = height_for(blocks_of(wishes, params.block_size), params.evict_every);
+  return seconds_between_accesses(access_traffic(params, height), own);
+}
+
+/// Returns the fewest bytes of a block with which so much data has at most kMostBlocks.
+std::uint64_t least_block(std::uint64_t expect) {
+  return std::bit_ceil((expect + kMostBlocks - 1) / kMostBlocks);
 }
 
 // ---- explains the choice, one line for each number ---------------------------------------------
@@ -243,10 +287,14 @@ unsigned height_for(std::uint64_t blocks, unsigned evict_every) {
   return height;
 }
 
-std::uint32_t block_size_for(std::uint64_t expect) {
-  const std::uint64_t least = std::bit_ceil((expect + kMostBlocks - 1) / kMostBlocks);
-  return static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(least, kSmallestBlock, kLargestBlock));
+std::uint32_t first_block_size(const Wishes& wishes) {
+  return wishes.block_size.value_or(static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(least_block(wishes.expect), kSmallestBlock, kLargestBlock)));
+}
+
+bool wants_smaller_blocks(const Wishes& wishes, std::uint32_t block_size, double seconds) {
+  if (wishes.local || wishes.block_size || seconds <= kShort) return false;
+  return block_size / 2 >= std::max<std::uint64_t>(kSmallestOnSlowLine, least_block(wishes.expect));
 }
 
 std::string size_reason(const Wishes& wishes, const VolumeParams& params, std::uint64_t blocks) {
@@ -254,6 +302,7 @@ std::string size_reason(const Wishes& wishes, const VolumeParams& params, std::u
   return fmt::format(
       "Blocks of {} KiB: {}{}.\n", params.block_size >> 10,
       wishes.block_size                     ? "as asked"
+      : params.block_size < kSmallestBlock  ? "small, so that small changes are fast on this line"
       : params.block_size == kSmallestBlock ? "the smallest with which large files are fast"
       : few ? "so that there are no more than 4 million, which take memory of this machine"
             : "the largest",
@@ -271,21 +320,15 @@ Result<Choice> choose_params(const Wishes& wishes) {
   params.evictor = wishes.kind == SchemeKind::mirror
                        ? Evictor::selection
                        : wishes.evictor.value_or(can_shuffle ? Evictor::shuffle : Evictor::matrix);
-  params.block_size = wishes.block_size.value_or(block_size_for(wishes.expect));
-  const std::uint64_t blocks = (wishes.expect + params.block_size - 1) / params.block_size;
-  std::vector<Fit> fits;
-  std::optional<Error> unfit;
-  for (const Pair pair : candidates(params.evictor)) {
-    VolumeParams tried = params;
-    if (Status set = set_pair(wishes, pair, tried); set)
-      fits.push_back(fit(tried, height_for(blocks, tried.evict_every), wishes.local, wishes.lines));
-    else if (!unfit)
-      unfit = std::move(set).error();
+  params.block_size = first_block_size(wishes);
+  S3O_ASSIGN(auto fits, fits_of(wishes, params));
+  while (wants_smaller_blocks(wishes, params.block_size,
+                              seconds_on_own_line(wishes, best_of(fits).params))) {
+    params.block_size /= 2;
+    S3O_ASSIGN(fits, fits_of(wishes, params));
   }
-  if (fits.empty()) return fail(std::move(*unfit));
-  // If a line makes choices equal, the machines decide.
-  const auto cost = [](const Fit& each) { return std::pair(each.seconds, each.computing); };
-  const VolumeParams best = std::ranges::min_element(fits, {}, cost)->params;
+  const VolumeParams best = best_of(fits).params;
+  const std::uint64_t blocks = blocks_of(wishes, best.block_size);
   S3O_TRY(check_params(best));
   return Choice{best, scheme_reason(best) + size_reason(wishes, best, blocks) +
                           pair_reason(wishes, fits, best) + evictor_reason(wishes, best) +

@@ -53,8 +53,12 @@ struct Wishes {
   std::optional<std::uint64_t> free = {};       // free bytes on the vault's disk
 };
 
-/// Returns the block size that is chosen for this many bytes of data.
-std::uint32_t block_size_for(std::uint64_t expect);
+/// Returns the block size to try first: the largest that may be chosen.
+std::uint32_t first_block_size(const Wishes& wishes);
+/// Returns whether half the block size is to be tried, because this machine's line is slow: a small
+/// change of a file transfers a whole block. `seconds` is what an access takes of the line with
+/// blocks of `block_size` bytes.
+bool wants_smaller_blocks(const Wishes& wishes, std::uint32_t block_size, double seconds);
 /// Returns a line that explains the block size. `blocks` is the number of blocks expected.
 std::string size_reason(const Wishes& wishes, const VolumeParams& params, std::uint64_t blocks);
 

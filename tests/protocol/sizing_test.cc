@@ -69,7 +69,7 @@ TEST(Choose, TheLinesDecideIfTheyAreSlow) {
 }
 
 TEST(Choose, WhereALineDecidesAloneMachinesHaveAsLittleToDoAsTheyCan) {
-  Wishes wishes{.kind = SchemeKind::mirror, .scheme = {1, 2}};
+  Wishes wishes{.kind = SchemeKind::mirror, .scheme = {1, 2}, .block_size = 64 << 10};
   const VolumeParams fast = chosen(wishes);
   wishes.lines = {.up = 1e5, .down = 1e6, .between = 1e12};
   EXPECT_EQ(chosen(wishes), fast);
@@ -109,6 +109,26 @@ TEST(Choose, BlocksAreNoMoreThanMemoryHolds) {
   const Wishes huge{.scheme = {1, 3}, .expect = std::uint64_t{100} << 40};
   EXPECT_EQ(chosen(huge).block_size, 1u << 20);
   expect_words(why(huge), "3.9 GiB of this machine's memory for 104 million");
+}
+
+// A small change of a file transfers a whole block, so blocks are smaller where a line is slow.
+TEST(Choose, BlocksAreSmallWhereLinesAreSlow) {
+  const auto block_size = [](double up_and_down, std::uint64_t expect) {
+    return chosen({.scheme = {1, 3}, .expect = expect, .lines = {up_and_down, up_and_down}})
+        .block_size;
+  };
+  const std::uint64_t little = std::uint64_t{8} << 30, much = std::uint64_t{500} << 30;
+  EXPECT_EQ(block_size(50 * kMegabit, little), 64u << 10);
+  EXPECT_EQ(block_size(5 * kMegabit, little), 32u << 10);
+  EXPECT_EQ(block_size(1 * kMegabit, little), 16u << 10);
+  EXPECT_EQ(block_size(1 * kMegabit, much), 128u << 10) << "more blocks than memory holds";
+  Wishes asked{.scheme = {1, 3}, .lines = {kMegabit, kMegabit}};
+  expect_words(why(asked), "Blocks of 16 KiB: small, so that small changes are fast");
+  asked.block_size = 64 << 10;
+  EXPECT_EQ(chosen(asked).block_size, 64u << 10);
+  asked.block_size.reset();
+  asked.local = true;
+  EXPECT_EQ(chosen(asked).block_size, 64u << 10);
 }
 
 TEST(Choose, OneNumberOfAPairIsEnough) {

@@ -78,6 +78,20 @@ AccessTraffic access_traffic(const VolumeParams& params, const AccessCost& cost)
           .servers = 1};
 }
 
+/// Sets the levels of the top for the block size of `params`, and checks all numbers.
+Status set_top(const Wishes& wishes, VolumeParams& params) {
+  set_top_levels(params, 1);
+  S3O_TRY(check_params(params));  // the computations below rely on it
+  S3O_TRY(choose_top(wishes, params));
+  return check_params(params);
+}
+
+/// Returns the seconds from one access to the next when many are under way.
+double seconds_on_lines(const Wishes& wishes, const VolumeParams& params) {
+  const AccessCost cost = ring::access_cost(params, height_with(params, wishes.expect));
+  return seconds_between_accesses(access_traffic(params, cost), wishes.lines);
+}
+
 std::string cost_of(const Wishes& wishes, const VolumeParams& params) {
   const unsigned height = height_with(params, wishes.expect);
   const AccessCost cost = ring::access_cost(params, height);
@@ -100,12 +114,13 @@ Result<Choice> choose_ring(const Wishes& wishes) {
   VolumeParams params{.scheme = wishes.scheme};
   params.privacy = wishes.privacy;
   params.evictor = Evictor::polynomial;
-  params.block_size = wishes.block_size.value_or(block_size_for(wishes.expect));
   S3O_TRY(set_pair(wishes, params));
-  set_top_levels(params, 1);
-  S3O_TRY(check_params(params));  // the computations below rely on it
-  S3O_TRY(choose_top(wishes, params));
-  S3O_TRY(check_params(params));
+  params.block_size = first_block_size(wishes);
+  S3O_TRY(set_top(wishes, params));
+  while (wants_smaller_blocks(wishes, params.block_size, seconds_on_lines(wishes, params))) {
+    params.block_size /= 2;
+    S3O_TRY(set_top(wishes, params));
+  }
   const std::uint64_t blocks = (wishes.expect + params.block_size - 1) / params.block_size;
   return Choice{params,
                 "Ring on one server: it learns neither what is stored nor what is accessed, and "

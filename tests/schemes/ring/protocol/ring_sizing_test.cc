@@ -44,6 +44,18 @@ TEST(RingSizing, ALocalVaultTakesLittleOfASmallDisk) {
   EXPECT_EQ(least->params.top_levels, 1);
 }
 
+TEST(RingSizing, BlocksAreSmallWhereTheLineIsSlow) {
+  Wishes far = wishes(8 * kGiB);
+  far.lines = {.up = 5 * kMegabit, .down = 29 * kMegabit};
+  const auto slow = choose_ring(far);
+  ASSERT_TRUE(slow);
+  EXPECT_EQ(slow->params.block_size, 16u << 10);
+  far.lines = {.up = 500 * kMegabit, .down = 500 * kMegabit};
+  const auto fast = choose_ring(far);
+  ASSERT_TRUE(fast);
+  EXPECT_EQ(fast->params.block_size, 64u << 10);
+}
+
 TEST(RingSizing, WhatIsAskedForIsTaken) {
   Wishes asked = wishes(8 * kGiB);
   asked.top_cache = 512 * kMiB;
