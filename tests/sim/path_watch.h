@@ -9,21 +9,20 @@
 #include <string>
 
 #include "oramcore/protocol/messages.h"
+#include "tests/sim/watch.h"
 
 namespace s3oram::test {
 
-class PathWatch {
+class PathWatch final : public Watch {
  public:
   /// A root write may count once this many servers have answered it.
   explicit PathWatch(Party servers) : servers_(servers) {}
 
-  void saw(Party from, Party to, const Bytes& message);
-  void client_died();
-  /// The client died with its disk, so what it had under way is over. (Its write numbers do not
-  /// come again.)
-  void client_lost();
-  /// The client has opened the volume. Returns what is wrong, or an empty text.
-  std::string opened();
+  void saw(Party from, Party to, const Bytes& message) override;
+  void client_died() override;
+  /// (The write numbers of what was under way do not come again.)
+  void client_lost() override;
+  std::string opened() override;
 
  private:
   struct Access {

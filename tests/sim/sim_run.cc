@@ -1,6 +1,7 @@
 // Random runs of the simulator.
 //
-//   sim_run [--lose-client | --lose-server] [--seed N] [--runs N] [--seconds N] [--verbose]
+//   sim_run [--mirror | --ring] [--lose-client | --lose-server] [--seed N] [--runs N] [--seconds N]
+//           [--verbose]
 //
 // Runs seeds N, N+1, ... (starting from a random seed if none is given) until `runs` have run or
 // `seconds` have passed, and prints what they covered. A run that fails ends the program, with exit
@@ -26,9 +27,13 @@ Loser g_loser = Loser::nobody;
 SchemeKind g_kind = SchemeKind::s3oram;
 constexpr const char* kOptions[] = {"", " --lose-client", " --lose-server"};  // by Loser
 
+const char* kind_option() {
+  return g_kind == SchemeKind::mirror ? " --mirror" : g_kind == SchemeKind::ring ? " --ring" : "";
+}
+
 void print_replay() {
   std::fprintf(stderr, "replay with: sim_run%s%s --seed %llu --runs 1 --verbose   (source %s)\n",
-               g_kind == SchemeKind::mirror ? " --mirror" : "", kOptions[static_cast<int>(g_loser)],
+               kind_option(), kOptions[static_cast<int>(g_loser)],
                static_cast<unsigned long long>(g_seed), S3O_REVISION);
 }
 
@@ -89,7 +94,7 @@ int main(int argc, char** argv) {
   CLI::App app("Random runs of the simulator");
   std::uint64_t seed = std::random_device{}(), runs = ~std::uint64_t{0};
   double seconds = 60;
-  bool verbose = false, lose = false, lose_server = false, mirror = false;
+  bool verbose = false, lose = false, lose_server = false, mirror = false, ring = false;
   app.add_option("--seed", seed, "the first seed");
   app.add_option("--runs", runs, "at most so many runs");
   app.add_option("--seconds", seconds, "no new run after so long")->capture_default_str();
@@ -97,6 +102,9 @@ int main(int argc, char** argv) {
   app.add_flag("--lose-server", lose_server, "so does a server, one at a time")
       ->excludes("--lose-client");
   app.add_flag("--mirror", mirror, "volumes of mirror instead of s3oram");
+  app.add_flag("--ring", ring, "volumes of ring, which has one server")
+      ->excludes("--mirror")
+      ->excludes("--lose-server");
   app.add_flag("--verbose", verbose, "show what the programs log");
   CLI11_PARSE(app, argc, argv);
   // Files in memory come and go; do not ask the kernel for memory each time.
@@ -106,5 +114,6 @@ int main(int argc, char** argv) {
   if (lose) s3oram::test::g_loser = s3oram::test::Loser::client;
   if (lose_server) s3oram::test::g_loser = s3oram::test::Loser::server;
   if (mirror) s3oram::test::g_kind = s3oram::SchemeKind::mirror;
+  if (ring) s3oram::test::g_kind = s3oram::SchemeKind::ring;
   return s3oram::test::run(seed, runs, seconds);
 }

@@ -2,8 +2,8 @@
 
 namespace s3oram::test {
 
-Workload::Workload(Cluster& cluster, BlockId blocks, std::uint64_t seed)
-    : cluster_(cluster), blocks_(blocks), random_(seed), ledger_(cluster.params().block_size) {}
+Workload::Workload(SimWorld& world, BlockId blocks, std::uint64_t seed)
+    : world_(world), blocks_(blocks), random_(seed), ledger_(world.params().block_size) {}
 
 void Workload::fail_with(std::string what) {
   if (failure_.empty()) failure_ = std::move(what);
@@ -19,8 +19,8 @@ void Workload::begin_one() {
   switch (random_() % 16) {
     case 0:
       if (!discards_) return write(block);
-      ledger_.wrote(block, Bytes(cluster_.params().block_size));
-      cluster_.engine().discard(block);
+      ledger_.wrote(block, Bytes(world_.params().block_size));
+      world_.volume_engine().discard(block);
       break;
     case 1:
     case 2:
@@ -37,21 +37,21 @@ void Workload::begin_one() {
 }
 
 void Workload::write(BlockId block) {
-  auto content = pattern(block, ++generation_, cluster_.params().block_size);
+  auto content = pattern(block, ++generation_, world_.params().block_size);
   const auto number = ledger_.wrote(block, content);
-  cluster_.engine().write(
+  world_.volume_engine().write(
       block, std::move(content), in_this_life<Status>([this, block, number](const Status& status) {
         if (status)
           ledger_.acknowledged(block, number);
         else if (status.error().code == Errc::disk_full)
           ledger_.refused(block, number);
-        else
+        else if (!excuses || !excuses(status.error()))
           fail_with(fmt::format("write of block {}: {}", block, status.error().message));
       }));
 }
 
 void Workload::read(BlockId block) {
-  cluster_.engine().read(
+  world_.volume_engine().read(
       block, in_this_life<Result<Bytes>>(
                  [this, block, last = ledger_.last_write()](const Result<Bytes>& content) {
                    found(block, last, content);
@@ -59,7 +59,9 @@ void Workload::read(BlockId block) {
 }
 
 void Workload::found(BlockId block, std::uint64_t last_write, const Result<Bytes>& content) {
-  if (!content) {
+  if (!content && excuses && excuses(content.error())) {
+    if (const auto at = unknown_.find(block); at != unknown_.end()) at->second = false;
+  } else if (!content) {
     fail_with(fmt::format("read of block {}: {}", block, content.error().message));
   } else if (unknown_.erase(block) > 0) {
     if (!ledger_.may_be(block, *content))
@@ -72,7 +74,7 @@ void Workload::found(BlockId block, std::uint64_t last_write, const Result<Bytes
 
 void Workload::commit() {
   // A commit may fail on a bad disk; a later one then covers what it should have covered.
-  cluster_.engine().commit(
+  world_.volume_engine().commit(
       in_this_life<Status>([this, covers = ledger_.snapshot()](const Status& status) {
         if (status) ledger_.committed(covers);
       }));
@@ -91,7 +93,7 @@ void Workload::client_died(bool lost) {
 void Workload::check_all() {
   for (BlockId block = 0; block < blocks_; ++block) {
     const auto last = ledger_.last_write();
-    found(block, last, cluster_.read(block));
+    found(block, last, world_.read(block));
   }
 }
 

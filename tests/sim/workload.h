@@ -7,14 +7,14 @@
 #include <random>
 #include <string>
 
-#include "tests/sim/cluster.h"
 #include "tests/sim/ledger.h"
+#include "tests/sim/sim_world.h"
 
 namespace s3oram::test {
 
 class Workload {
  public:
-  Workload(Cluster& cluster, BlockId blocks, std::uint64_t seed);
+  Workload(SimWorld& world, BlockId blocks, std::uint64_t seed);
 
   /// Begins an operation. The client must be open.
   void begin_one();
@@ -26,6 +26,9 @@ class Workload {
   void discard_nothing() { discards_ = false; }
   /// Reads every block. The client must be open, and nothing under way.
   void check_all();
+  /// Returns whether an operation may have failed with this error; it is then as if it had not been
+  /// tried. If empty, none may, except for lack of room.
+  std::function<bool(const Error&)> excuses;
 
   std::size_t begun() const { return begun_; }
   std::size_t under_way() const { return under_way_; }
@@ -49,7 +52,7 @@ class Workload {
   }
   void found(BlockId block, std::uint64_t last_write, const Result<Bytes>& content);
 
-  Cluster& cluster_;
+  SimWorld& world_;
   const BlockId blocks_;
   std::mt19937_64 random_;
   Ledger ledger_;

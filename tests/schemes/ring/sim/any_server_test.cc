@@ -14,6 +14,10 @@
 namespace s3oram::ring::test {
 namespace {
 
+using s3oram::test::FastClock;
+using s3oram::test::Network;
+using s3oram::test::ShuffledPool;
+
 const VolumeParams kRing = small_ring(4, 3, 1);
 const VolumeParams kMirror{.scheme = {1, 2},
                            .block_size = 512,
