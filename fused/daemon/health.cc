@@ -19,7 +19,8 @@ constexpr auto kVolume = "volume", kDisagree = "servers_disagree", kServerSilent
                kUnreadable = "unreadable", kLost = "scrub_lost", kBackup = "backup",
                kDamaged = "vault_db_damaged", kLostBlocks = "blocks_lost",
                kEvictionLag = "eviction_lag", kWriteLag = "write_lag", kServerAway = "server_away",
-               kServerCatchesUp = "server_catches_up", kMigration = "migration";
+               kServerCatchesUp = "server_catches_up", kMigration = "migration",
+               kTopCache = "top_cache";
 
 const char* kind_of(Errc code) {
   switch (code) {
@@ -148,6 +149,16 @@ void add_database(Problems& to, const VolumeStatus& volume) {
         "vault.db: its disk does not take a commit");
 }
 
+/// (The blocks are in the server's log, too.)
+void add_top(Problems& to, const VolumeStatus& volume) {
+  if (!volume.top || volume.top->trouble.empty()) return;
+  add(to, kTopCache,
+      fmt::format("top.cache: {}: nothing is lost, and everything goes on; check this disk",
+                  volume.top->trouble),
+      fmt::format("top.cache: {}", volume.top->trouble));
+  to.back().warning = true;
+}
+
 void add_unwritten(Problems& to, const MountState& state) {
   const FileSystemStatus& files = state.files;
   if (files.no_room_bytes > 0)
@@ -208,10 +219,10 @@ void add_lost(Problems& to, const VolumeStatus& volume) {
 }  // namespace
 
 const std::vector<const char*> kProblemKinds = {
-    kVolume,        kDisagree,      kServerSilent, kServerFull,      kServerStore,
-    kServerFailing, kServerStalled, kDatabase,     kNoRoom,          kFailing,
-    kUnreadable,    kLost,          kBackup,       kDamaged,         kLostBlocks,
-    kEvictionLag,   kWriteLag,      kServerAway,   kServerCatchesUp, kMigration};
+    kVolume,          kDisagree,  kServerSilent, kServerFull,  kServerStore, kServerFailing,
+    kServerStalled,   kDatabase,  kNoRoom,       kFailing,     kUnreadable,  kLost,
+    kBackup,          kDamaged,   kLostBlocks,   kEvictionLag, kWriteLag,    kServerAway,
+    kServerCatchesUp, kMigration, kTopCache};
 
 double seconds(std::chrono::milliseconds duration) {
   return std::chrono::duration<double>(duration).count();
@@ -234,6 +245,7 @@ std::vector<Problem> find_problems(const MountState& state) {
   add_troubled(found, volume);  // the trouble may be a silent server
   add_stalled(found, volume);
   add_database(found, volume);
+  add_top(found, volume);
   add_unwritten(found, state);
   add_damage(found, files);
   add_lost(found, volume);

@@ -55,6 +55,7 @@ json top_json(const VolumeStatus& volume) {
           {"bytes", top.bytes},
           {"log_slots", top.log_slots},
           {"not_synced", top.not_synced},
+          {"trouble", top.trouble},
           {"evictions_behind", volume.evictions_due},
           {"most_evictions_behind", top.most_evictions_behind}};
 }

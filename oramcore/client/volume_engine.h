@@ -35,6 +35,7 @@ struct TopStatus {
   std::uint64_t bytes = 0;                  // size of the planned slots
   std::uint64_t log_slots = 0;              // slots in the log at the server
   std::uint64_t not_synced = 0;             // writes to be read from the log after a power cut
+  std::string trouble;                      // why top.cache cannot be written or synced; or empty
   std::uint64_t most_evictions_behind = 0;  // evictions that may be due before accesses wait
 };
 

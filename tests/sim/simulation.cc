@@ -271,13 +271,13 @@ class Simulation {
     });
   }
 
-  /// A server's lies, or a failure of the client's disk, may stop a ring, which is then opened
-  /// again. A block of the top that the client's disk could not read is there again later.
+  /// A server's lies may stop a ring, which is then opened again. A block of the top that the
+  /// client's disk could not read is there again later.
   bool excuses(const Error& error) {
-    if (!world_->params().is_ring() || (!troubles_.lied() && !troubles_.disk_failed()))
-      return false;
-    stopped_ |= !world_->volume_engine().status().failure.empty();
-    return stopped_ || error.code == Errc::corrupt;
+    if (!world_->params().is_ring()) return false;
+    if (troubles_.lied()) stopped_ |= !world_->volume_engine().status().failure.empty();
+    return stopped_ ||
+           (error.code == Errc::corrupt && (troubles_.lied() || troubles_.disk_failed()));
   }
 
   bool stuck() {

@@ -148,6 +148,13 @@ const Case kCases[] = {
      [](MountState& s) { s.volume.database_trouble = "database vault.db: its disk is full"; },
      {"vault.db cannot be written, and nothing becomes durable: database vault.db: its disk is "
       "full"}},
+    {"top.cache cannot be synced",
+     [](MountState& s) {
+       s.volume.top = TopStatus{.trouble = "sync top.cache: Input/output error"};
+     },
+     {"top.cache: sync top.cache: Input/output error: nothing is lost, and everything goes on; "
+      "check "
+      "this disk"}},
     {"the disk of vault.db hangs",
      [](MountState& s) { s.volume.committing_seconds = 5; },
      {"vault.db: its disk has not taken a commit for 5 s"}},

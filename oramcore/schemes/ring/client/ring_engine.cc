@@ -43,6 +43,7 @@ RingEngine::RingEngine(const ClientEnvironment& environment, const VolumeId& vol
                  cache_, servers_.troubles(), metrics_),
       tree_(committer_.tree),
       pending_(committer_.changes),
+      doubt_(params_.log_slots / params_.evict_every),
       capacity_(*this, servers_, environment.clock, params.evict_every) {}
 
 RingEngine::~RingEngine() = default;
@@ -191,8 +192,8 @@ Task<Status> RingEngine::close(bool with_commit) {
   if (with_commit && dead_) {
     status = fail(*dead_);
   } else if (with_commit && opened_) {
-    status = co_await sync_cache();
-    if (status) status = co_await committer_.commit();
+    co_await sync_cache();
+    status = co_await committer_.commit();
   }
   if (!dead_) dead_ = Error{Errc::shutting_down, "the volume is being closed"};
   servers_.stop();
@@ -256,13 +257,20 @@ EngineStatus RingEngine::status() const {
                             servers_.stalled(kServer),
                             Standing::in_step,
                             {}});
-  status.top = TopStatus{.blocks = places_.top().size(),
-                         .slots = cache_slots(volume_),
-                         .bytes = cache_bytes(volume_),
-                         .log_slots = params_.log_slots,
-                         .not_synced = tree_.written - tree_.synced,
-                         .most_evictions_behind = params_.most_evictions_due()};
+  status.top =
+      TopStatus{.blocks = places_.top().size(),
+                .slots = cache_slots(volume_),
+                .bytes = cache_bytes(volume_),
+                .log_slots = params_.log_slots,
+                .not_synced = std::min<Turn>(tree_.written - tree_.synced, params_.log_slots),
+                .trouble = trouble_of_cache(),
+                .most_evictions_behind = params_.most_evictions_due()};
   return status;
+}
+
+std::string RingEngine::trouble_of_cache() const {
+  if (cache_unwritten_) return cache_unwritten_->message;
+  return doubt_.failure() ? doubt_.failure()->message : std::string();
 }
 
 /// Asks for something that is done already. The answer shows, without an access, whether the server

@@ -18,6 +18,7 @@
 #include "oramcore/client/volume_engine.h"
 #include "oramcore/oram/opaque_sealer.h"
 #include "oramcore/schemes/ring/client/bucket_codec.h"
+#include "oramcore/schemes/ring/client/cache_doubt.h"
 #include "oramcore/schemes/ring/client/ring_committer.h"
 
 namespace s3oram::ring {
@@ -130,7 +131,11 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   Task<Status> refill_lost(Turn from);
   void begin_refill();
   Task<void> refill_whole_cache();
-  Task<Status> sync_cache();
+  Task<void> sync_cache();
+  Task<bool> write_doubtful_again();
+  Task<void> sync_cache_until(Turn written);
+  void forget_logged(Turn end);
+  std::string trouble_of_cache() const;
   void give_back(CacheSlot slot);
 
   // ring_rewrite.cc: evictions and early reshuffles
@@ -198,8 +203,10 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   // they are not read again before they are written.
   std::map<BlockId, bool> unreadable_;
   std::set<BlockId> not_cached_;  // blocks of the top whose slot in the cache did not open
-  bool refilling_ = false;
-  Event changed_;  // a turn was acknowledged, or a rewrite began or ended
+  bool refilling_ = false, syncing_cache_ = false;
+  CacheDoubt doubt_;
+  std::optional<Error> cache_unwritten_;  // the last write to top.cache failed
+  Event changed_;                         // a turn was acknowledged, or a rewrite began or ended
 
   std::uint64_t next_rewrite_ = 0, next_eviction_ = 0;  // numbers of those that begin next
   std::uint64_t installed_ = 0;                         // rewrites that the server has committed

@@ -101,7 +101,9 @@ Task<Status> RingEngine::keep_in_cache(CacheSlot& slot, ByteSpan sealed) {
   for (;;) {
     Status written =
         co_await offload(environment_.pool, [&, at = slot] { return cache_.write(at, sealed); });
+    if (written) cache_unwritten_.reset();
     if (written) co_return written;
+    cache_unwritten_ = written.error();
     if (dead_) co_return fail(*dead_);
     if (told_of_cache_.pass(environment_.clock.now()))
       spdlog::error("top.cache: {}; trying again{}", written.error().message,
@@ -121,6 +123,8 @@ void RingEngine::acknowledge_in_order() {
     log_writes_.erase(next);
     pending_.records[tree_.written] = std::nullopt;
     pending_.logged[tree_.written] = logged_[tree_.written] = write.access;
+    // The slots of older turns are in use again.
+    forget_logged(tree_.written - std::min<Turn>(tree_.written, params_.log_slots - 1));
     if (write.block != kNoBlock) {
       if (places_.get(write.block).version == write.replaces) {
         set_place(write.block, write.place);
@@ -233,7 +237,8 @@ Task<Status> RingEngine::refill_lost(Turn from) {
     const auto confirmed = lacking.lower_bound(tree_.synced);
     if (confirmed == lacking.end()) {
       for (const Turn turn : lacking) mark_unreadable(places_.top().at(turn));
-      co_return co_await sync_cache();
+      co_await sync_cache();
+      co_return Status{};
     }
     if (again == kReadsAgain)
       co_return fail(Errc::wrong_volume,
@@ -268,22 +273,50 @@ Task<void> RingEngine::refill_whole_cache() {
   changed_.notify_all();
 }
 
-/// Syncs the cache; the next commit records that everything acknowledged now is durable in it. A
-/// failed sync is not tried again, because the data that it should have made durable may be lost;
-/// it is still in the log.
-Task<Status> RingEngine::sync_cache() {
+/// Syncs the cache; the next commit records that everything acknowledged now is durable in it.
+/// After a failed sync that is no longer so, and the volume goes on with the log (CacheDoubt).
+Task<void> RingEngine::sync_cache() {
+  // Only one at a time: of two syncs of a file, one may be told about a failure that concerns both.
+  while (syncing_cache_) co_await changed_.wait();
+  if (doubt_.passes()) co_return;
+  syncing_cache_ = true;
   const Turn written = tree_.written;
-  Status synced = co_await offload(environment_.pool, [this] { return cache_.sync(); });
+  bool is_there = true;
+  if (doubt_.failure()) is_there = co_await write_doubtful_again();
+  if (is_there) co_await sync_cache_until(written);
+  syncing_cache_ = false;
+  changed_.notify_all();
+}
+
+/// Writes again what a failed sync may have lost. Returns whether it is all in the cache.
+Task<bool> RingEngine::write_doubtful_again() {
+  const Turn oldest = tree_.written - std::min<Turn>(tree_.written, params_.log_slots);
+  const auto lacking = co_await refill_cache(std::max(tree_.synced, oldest));
+  co_return lacking&& std::ranges::none_of(
+      *lacking, [this](Turn turn) { return places_.top().contains(turn); });
+}
+
+Task<void> RingEngine::sync_cache_until(Turn written) {
+  const Status synced = co_await offload(environment_.pool, [this] { return cache_.sync(); });
   if (!synced) {
-    die({synced.error().code, fmt::format("top.cache: {}", synced.error().message)});
-    co_return fail(*dead_);
+    spdlog::error(
+        "top.cache: {}; nothing is lost, because the server's log has the same blocks; what was "
+        "written since the last sync is written again",
+        synced.error().message);
+    doubt_.failed(synced.error(), next_turn_);
+    co_return;
   }
+  doubt_.synced(written);
   tree_.synced = std::max(tree_.synced, written);
-  while (!logged_.empty() && logged_.begin()->first < tree_.synced) {
+  forget_logged(tree_.synced);
+}
+
+/// Forgets the accesses of the turns before `end`.
+void RingEngine::forget_logged(Turn end) {
+  while (!logged_.empty() && logged_.begin()->first < end) {
     pending_.logged[logged_.begin()->first] = std::nullopt;
     logged_.erase(logged_.begin());
   }
-  co_return Status{};
 }
 
 }  // namespace s3oram::ring

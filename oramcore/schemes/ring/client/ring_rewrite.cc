@@ -126,9 +126,10 @@ Task<Status> RingEngine::rewrite_once(const Rewrite& rewrite) {
     attempt_.reset();
     co_return status;
   }
-  // Blocks that leave the top are in buckets from here on; those that stay must survive a power
-  // cut.
-  S3O_CO_TRY(co_await sync_cache());
+  // Blocks that leave the top are in buckets from here on. Those that stay are in the log; once
+  // they are durable here too, a power cut costs less of it.
+  co_await sync_cache();
+  if (dead_) co_return fail(*dead_);
   decide(rewrite, id, plan, moved, next_height);
   co_return co_await install(rewrite, id);
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "oramcore/schemes/ring/client/cache_doubt.h"
 #include "tests/base/good.h"
 #include "tests/harness/memory_file.h"
 
@@ -51,6 +52,30 @@ TEST_F(TopCacheTest, TellsOfAFailingDisk) {
   EXPECT_FALSE(cache.write(slot, Bytes(8)));
   disk->fail_syncs = true;
   EXPECT_FALSE(cache.sync());
+}
+
+TEST(CacheDoubtTest, EndsWhenEverythingWrittenBeforeTheFailureWasWrittenAgain) {
+  CacheDoubt doubt(8);
+  EXPECT_FALSE(doubt.failure());
+  EXPECT_FALSE(doubt.passes());
+  doubt.failed({Errc::failed, "a bad disk"}, 20);
+  EXPECT_FALSE(doubt.passes());
+  doubt.synced(19);
+  EXPECT_TRUE(doubt.failure());
+  doubt.synced(20);
+  EXPECT_FALSE(doubt.failure());
+}
+
+TEST(CacheDoubtTest, HasMoreAndMoreOpportunitiesPass) {
+  CacheDoubt doubt(8);
+  std::vector<int> passed;
+  for (int failures = 0; failures < 6; ++failures) {
+    doubt.failed({Errc::failed, "a bad disk"}, 20);
+    int count = 0;
+    while (doubt.passes()) ++count;
+    passed.push_back(count);
+  }
+  EXPECT_EQ(passed, (std::vector{0, 1, 3, 7, 8, 8}));
 }
 
 }  // namespace

@@ -9,11 +9,11 @@ namespace {
 constexpr auto kDatabase = "vault.db";
 constexpr auto kCache = "top.cache";
 
-/// A file in which some places cannot be written.
+/// A file in which some places cannot be written, and that cannot always be synced.
 class PartlyBadFile final : public File {
  public:
-  PartlyBadFile(std::unique_ptr<File> file, const std::function<bool(std::uint64_t)>& takes)
-      : file_(std::move(file)), takes_(takes) {}
+  PartlyBadFile(std::unique_ptr<File> file, SimDisk& disk, const RingWorld& world)
+      : file_(std::move(file)), disk_(disk), takes_(world.cache_takes), syncs_(world.cache_syncs) {}
   Status read(std::uint64_t offset, MutableByteSpan out) override {
     return file_->read(offset, out);
   }
@@ -21,14 +21,19 @@ class PartlyBadFile final : public File {
     if (takes_ && !takes_(offset)) return fail(Errc::failed, "a bad place of the disk");
     return file_->write(offset, data);
   }
-  Status sync() override { return file_->sync(); }
+  Status sync() override {
+    if (syncs_ && !syncs_()) disk_.fail_next_sync();
+    return file_->sync();
+  }
   Status reserve(std::uint64_t size) override { return file_->reserve(size); }
   Result<std::uint64_t> size() override { return file_->size(); }
   Status truncate(std::uint64_t size) override { return file_->truncate(size); }
 
  private:
   const std::unique_ptr<File> file_;
+  SimDisk& disk_;
   const std::function<bool(std::uint64_t)>& takes_;
+  const std::function<bool()>& syncs_;
 };
 
 }  // namespace
@@ -76,7 +81,7 @@ void RingWorld::begin_open_client(std::function<void(Status)> done) {
   }
   life->engine = std::make_unique<RingEngine>(
       client_environment(*life, random()), volume(), params(), sealing_key(), std::move(*state),
-      std::make_unique<PartlyBadFile>(std::move(*cache), cache_takes));
+      std::make_unique<PartlyBadFile>(std::move(*cache), *life->disk, *this));
   open_engine(life, std::move(done));
 }
 

@@ -36,6 +36,8 @@ class RingWorld final : public s3oram::test::SimWorld {
 
   /// Sets whether top.cache can be written at a place.
   std::function<bool(std::uint64_t offset)> cache_takes;
+  /// Sets whether a sync of top.cache succeeds. If not, most of what was not synced is lost.
+  std::function<bool()> cache_syncs;
 
   ShareServer& server() { return running_server(kServer); }
   RingEngine& engine() { return static_cast<RingEngine&>(volume_engine()); }
