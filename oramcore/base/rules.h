@@ -61,6 +61,8 @@ enum class Rule {
   cache_after_commit,  // a slot of the top's cache is used again only after its freeing has
                        // committed
   log_again,           // a block of the top is logged again before its log slot is reused
+  parallel_evictions,  // two evictions, which touch no bucket in common, run at the same time
+  empty_level,         // a tree grows by an empty level; nothing is asked in place of its buckets
   // mirror
   row_check,    // the result of an eviction is checked before it is decided
   maintenance,  // every block is read and written back before it has too many layers
@@ -110,6 +112,8 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Rule::cou
     "early-reshuffle",
     "cache-after-commit",
     "log-again",
+    "parallel-evictions",
+    "empty-level",
     "row-check",
     "maintenance",
 };

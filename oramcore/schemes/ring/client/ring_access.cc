@@ -248,7 +248,9 @@ void RingEngine::choose_asks(Query& query) {
   std::optional<Place> wanted;
   if (place.kind == Place::Kind::tree && place.leaf == leaf) wanted = place;
   for (unsigned level = params_.top_levels; level <= tree_.height; ++level) {
-    const BucketIndex bucket = bucket_on_path(leaf, level);
+    BucketIndex bucket = bucket_on_path(leaf, level);
+    if (!rule_holds(Rule::empty_level) && !held_.contains(bucket) && !query.record.asks.empty())
+      bucket = query.record.asks.back().bucket;  // a new leaf would stand for the old one
     const auto held = held_.find(bucket);
     if (held == held_.end()) continue;
     if (wanted && wanted->bucket() == bucket) query.wanted = query.record.asks.size();

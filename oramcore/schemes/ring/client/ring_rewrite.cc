@@ -38,7 +38,8 @@ struct RingEngine::Moved {
 /// Begins the rewrites that are due and whose buckets no other rewrite uses. Reshuffles come first,
 /// because accesses wait for them.
 void RingEngine::begin_rewrites() {
-  while (!dead_ && rewriting_ < kAtATime) {
+  const std::size_t at_a_time = rule_holds(Rule::parallel_evictions) ? kAtATime : 1;
+  while (!dead_ && rewriting_ < at_a_time) {
     const auto reshuffle = std::ranges::find_if(
         to_reshuffle_, [this](BucketIndex bucket) { return !busy_.contains(group_of(bucket)); });
     if (reshuffle != to_reshuffle_.end()) {

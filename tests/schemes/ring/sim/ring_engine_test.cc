@@ -10,6 +10,7 @@
 
 #include "tests/base/good.h"
 #include "tests/harness/repetitions.h"
+#include "tests/schemes/ring/sim/point_watch.h"
 #include "tests/schemes/ring/sim/ring_world.h"
 #include "tests/sim/ledger.h"
 
@@ -419,6 +420,36 @@ TEST(RingView, ABucketWithoutDummiesIsWrittenAgain) {
   EXPECT_EQ(most, 127u);
 }
 
+// Growth adds an empty level, so the tree's buckets are touched as often as in any other tree of
+// its height. If the new leaves stood for the old one until they are written, an access would touch
+// it more than once, and a first bulk load, in which the tree grows again and again, would use it
+// up.
+TEST(RingView, AGrowingTreeTouchesEachBucketOnceForEachAccess) {
+  RingWorld world(small_ring(4, 3, 1), 16);
+  std::size_t accesses = 0, twice = 0;
+  world.network.observer = [&](Party from, Party, const Bytes& message) {
+    if (from != kClient || !is_question(message) ||
+        static_cast<MessageType>(message[2] | message[3] << 8) != MessageType::retrieve)
+      return;
+    const auto request = decode<RetrieveRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+    std::set<BucketIndex> buckets;
+    for (const Ask& ask : request->asks) twice += !buckets.insert(ask.bucket).second;
+    ++accesses;
+  };
+  ASSERT_GOOD(world.open_client());
+  const unsigned first_height = world.engine().status().height;
+  for (BlockId block = 0; block < 200; ++block)
+    ASSERT_GOOD(world.write(block, pattern(block, 1, 512)));
+  EXPECT_GE(world.engine().status().height, first_height + 3);
+  EXPECT_GE(accesses, 200u);
+  EXPECT_EQ(twice, 0u);
+  for (BlockId block = 0; block < 200; ++block) {
+    const auto got = world.read(block);
+    ASSERT_GOOD(got);
+    EXPECT_EQ(*got, pattern(block, 1, 512));
+  }
+}
+
 MessageType type_of(const Bytes& message) {
   return static_cast<MessageType>(message[2] | message[3] << 8);
 }
@@ -637,6 +668,25 @@ TEST_F(RingAnswers, OfEvictionsAreAskedForAtOnce) {
   world.network.filter = {};
   EXPECT_GT(asked.size(), 1u);
   EXPECT_LE(asked.size(), levels);
+  expect_all();
+}
+
+// While the rows of one eviction are on their way, the next one fetches its own, which are others.
+TEST_F(RingAnswers, OfTwoEvictionsAreAskedForAtTheSameTime) {
+  const std::uint32_t groups = Params(world.params()).groups();
+  std::map<std::uint64_t, std::set<BucketIndex>> asked;  // by group
+  world.network.filter = [&](Party from, Party, const Bytes& message) {
+    if (type_of(message) != MessageType::fetch_rows) return true;
+    if (from != kClient) return false;
+    const auto request = decode<FetchRowsRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+    if (request) asked[request->bucket % groups].insert(request->bucket);
+    return true;
+  };
+  for (BlockId block = 0; block < 6; ++block)
+    ASSERT_GOOD(world.write(block, pattern(block, 1, 512)));
+  world.settle();
+  world.network.filter = {};
+  EXPECT_EQ(asked.size(), 2u);
   expect_all();
 }
 
@@ -1365,6 +1415,73 @@ TEST_F(RingLies, AboutSessionsAreRefused) {
   world.network.filter = {};
   ASSERT_FALSE(rebuilt);
   EXPECT_EQ(rebuilt.error().code, Errc::corrupt) << rebuilt.error().message;
+}
+
+// ---- what an answer promises
+
+// The server's power is cut when a write is answered, and the client is lost with its cache.
+TEST(RingAnswered, AWriteSurvivesThePowerCutOfTheServer) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE(seed);
+    RingWorld world(small_ring(4, 3, 1), seed);
+    ASSERT_GOOD(world.open_client());
+    for (BlockId block = 0; block < 10; ++block)
+      ASSERT_GOOD(world.write(block, pattern(block, 1, 512)));
+    world.settle();
+    bool answered = false;
+    world.engine().write(3, pattern(3, 2, 512), [&](Status status) {
+      EXPECT_TRUE(status);
+      world.cut(kServer);
+      answered = true;
+    });
+    world.run_until([&] { return answered; });
+    world.kill(kClient);
+    world.settle();
+    world.start_server();
+    world.lose_client();
+    ASSERT_GOOD(world.rebuild_client());
+    ASSERT_GOOD(world.open_client());
+    for (BlockId block = 0; block < 10; ++block) {
+      const auto got = world.read(block);
+      ASSERT_GOOD(got);
+      EXPECT_EQ(*got, pattern(block, block == 3 ? 2 : 1, 512)) << "block " << block;
+    }
+  }
+}
+
+// The client's power is cut when it has asked. Afterwards it asks for the same again, because the
+// record was committed before.
+TEST(RingAnswered, NothingIsAskedBeforeItsRecordIsCommitted) {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    SCOPED_TRACE(seed);
+    RingWorld world(small_ring(4, 3, 1), seed);
+    PointWatch watch;
+    bool has_asked = false;
+    world.network.observer = [&](Party from, Party to, const Bytes& message) {
+      watch.saw(from, to, message);
+      has_asked |= is_question(message) && type_of(message) == MessageType::retrieve;
+    };
+    world.on_death = [&](Party party) {
+      if (party == kClient) watch.client_died();
+    };
+    ASSERT_GOOD(world.open_client());
+    for (BlockId block = 0; block < 10; ++block)
+      ASSERT_GOOD(world.write(block, pattern(block, 1, 512)));
+    ASSERT_GOOD(world.commit());
+    world.settle();
+    has_asked = false;
+    world.engine().read(seed, [](Result<Bytes>) {});
+    world.run_until([&] { return has_asked; });
+    world.cut(kClient);
+    world.settle();
+    ASSERT_GOOD(world.open_client());
+    EXPECT_EQ(watch.opened(), "");
+    const auto got = world.read(seed);
+    ASSERT_GOOD(got);
+    EXPECT_EQ(*got, pattern(seed, 1, 512));
+    world.on_death = {};
+    world.network.observer = {};
+  }
 }
 
 // ---- power cuts
