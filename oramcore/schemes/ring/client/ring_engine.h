@@ -125,12 +125,20 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   Result<OpenedBlock> opened(ByteSpan sealed) const;
   Result<OpenedBlock> opened(ByteSpan sealed, BlockId block, std::uint64_t version) const;
   void let_go(CacheSlot slot);
-  Task<Result<std::set<Turn>>> refill_cache(Turn from);
-  Task<bool> refill_slot(Turn turn, const LoggedBlock& logged);
+  /// Turns whose write is needed, and not in the log: the server has lost it, or sends something
+  /// else.
+  struct Lacking {
+    std::set<Turn> lost, altered;
+    bool empty() const { return lost.empty() && altered.empty(); }
+  };
+  enum class InLog : std::uint8_t { found, lost, altered };
+  Task<Result<Lacking>> refill_cache(Turn from);
+  Task<InLog> refill_slot(Turn turn, const LoggedBlock& logged);
   Result<bool> cache_is_whole();
   Task<Status> refill_lost(Turn from);
   void begin_refill();
   Task<void> refill_whole_cache();
+  bool take_refilled(Turn until, const Lacking& lacking);
   Task<void> sync_cache();
   Task<bool> write_doubtful_again();
   Task<void> sync_cache_until(Turn written);

@@ -184,8 +184,8 @@ void RingEngine::give_back(CacheSlot slot) {
 /// Copies the writes of the turns from `from` on from the log to the cache, as far as their blocks
 /// are still in the top. Returns the turns that the log lacks: those of blocks of the top and, of
 /// the turns since the last sync, all whose write is not the acknowledged one.
-Task<Result<std::set<Turn>>> RingEngine::refill_cache(Turn from) {
-  std::set<Turn> lacking;
+Task<Result<RingEngine::Lacking>> RingEngine::refill_cache(Turn from) {
+  Lacking lacking;
   const Turn until = tree_.written;
   for (Turn turn = from; turn < until;) {
     const std::uint32_t first = params_.slot_of(turn);
@@ -198,7 +198,9 @@ Task<Result<std::set<Turn>>> RingEngine::refill_cache(Turn from) {
     if (!log || log->slots.size() != count)
       co_return fail(Errc::corrupt, "server {} sent an invalid answer", kServer);
     for (const LoggedBlock& logged : log->slots) {
-      if (!co_await refill_slot(turn, logged)) lacking.insert(turn);
+      const InLog found = co_await refill_slot(turn, logged);
+      if (found == InLog::lost) lacking.lost.insert(turn);
+      if (found == InLog::altered) lacking.altered.insert(turn);
       if (dead_) co_return fail(*dead_);
       ++turn;
     }
@@ -207,36 +209,42 @@ Task<Result<std::set<Turn>>> RingEngine::refill_cache(Turn from) {
 }
 
 /// Returns whether the log has what this turn wrote, as far as that is still known.
-Task<bool> RingEngine::refill_slot(Turn turn, const LoggedBlock& logged) {
+Task<RingEngine::InLog> RingEngine::refill_slot(Turn turn, const LoggedBlock& logged) {
+  // A turn that is not acknowledged yet may have used the slot again.
+  const bool is_reused = logged.turn == turn + params_.log_slots && logged.turn < next_turn_;
+  const InLog lacks = is_reused || logged.is_lost() ? InLog::lost : InLog::altered;
   const auto sealed = sealer_.open(logged.sealed);
   const auto label = sealed && logged.turn == turn ? read_label(sealed->label) : std::nullopt;
   const auto access = logged_.find(turn);
-  if (access != logged_.end() && (!label || label->version != access->second)) co_return false;
+  if (access != logged_.end() && !is_reused && (!label || label->version != access->second))
+    co_return lacks;
   const auto found = places_.top().find(turn);
-  if (found == places_.top().end()) co_return true;
+  if (found == places_.top().end()) co_return InLog::found;
   const BlockId block = found->second;
   const Place place = places_.get(block);
-  if (!label || label->block != block || label->version != place.version) co_return false;
+  if (!label || label->block != block || label->version != place.version) co_return lacks;
   ++cache_reads_[place.cache_slot];  // keeps the slot from being reused meanwhile
   Place kept = place;
   const Status written = co_await keep_in_cache(kept.cache_slot, logged.sealed);
   let_go(place.cache_slot);
-  if (kept == place || !written) co_return written.has_value();
+  if (kept == place || !written) co_return InLog::found;  // (it fails only if the volume has died)
   if (places_.get(block) == place)
     set_place(block, kept);
   else
     cache_.give_back(kept.cache_slot);
-  co_return true;
+  co_return InLog::found;
 }
 
 /// Verifies all of the log since the last sync, needed or not. If the client noticed a missing
 /// write only when it needs it, the server would learn which turn wrote the block that is wanted.
+/// Gives up only what the server reports as lost. What it sends altered may still be there.
 Task<Status> RingEngine::refill_lost(Turn from) {
   for (unsigned again = 0;; ++again) {
     S3O_CO_ASSIGN(const auto lacking, co_await refill_cache(from));
-    const auto confirmed = lacking.lower_bound(tree_.synced);
-    if (confirmed == lacking.end()) {
-      for (const Turn turn : lacking) mark_unreadable(places_.top().at(turn));
+    std::set<Turn> missing = lacking.altered;
+    missing.insert(lacking.lost.lower_bound(tree_.synced), lacking.lost.end());
+    if (missing.empty()) {
+      for (const Turn turn : lacking.lost) mark_unreadable(places_.top().at(turn));
       co_await sync_cache();
       co_return Status{};
     }
@@ -244,7 +252,7 @@ Task<Status> RingEngine::refill_lost(Turn from) {
       co_return fail(Errc::wrong_volume,
                      "server {} has lost writes that it had confirmed ({} in its log, the first of "
                      "turn {}): bring its newest store back, or, if that is lost, s3oramfs restore",
-                     kServer, std::distance(confirmed, lacking.end()), *confirmed);
+                     kServer, missing.size(), *missing.begin());
     co_await environment_.clock.sleep(Servers::kRetryAfter);
   }
 }
@@ -255,22 +263,40 @@ void RingEngine::begin_refill() {
   start(refill_whole_cache());
 }
 
-/// Reads the whole log, to replace slots of the cache that are damaged. Blocks that the log lacks,
-/// too, are given up.
+/// Reads the whole log, to replace slots of the cache that are damaged. Blocks that the server has
+/// lost, too, are given up. If it sends something else than what was written, nothing is given up,
+/// and the volume stops in the end, as it does for other answers (values_of()).
 Task<void> RingEngine::refill_whole_cache() {
   spdlog::error("top.cache: {} blocks do not open; the log is read again", not_cached_.size());
-  const Turn until = tree_.written;
-  const auto lacking = co_await refill_cache(until - std::min<Turn>(until, params_.log_slots));
-  if (lacking && !dead_) {
-    for (const BlockId block : std::exchange(not_cached_, {})) {
-      const Place place = places_.get(block);
-      if (place.kind != Place::Kind::top) continue;
-      if (place.turn >= until) not_cached_.insert(block);
-      if (lacking->contains(place.turn)) mark_unreadable(block);
-    }
+  for (unsigned again = 0; !dead_; ++again) {
+    const Turn until = tree_.written;
+    const auto lacking = co_await refill_cache(until - std::min<Turn>(until, params_.log_slots));
+    if (!lacking || dead_ || take_refilled(until, *lacking)) break;
+    if (again == kReadsAgain)
+      die({Errc::corrupt,
+           fmt::format("server {} sends a log that is not what was written to it: its memory is "
+                       "damaged, or it lies; no data is given up; have that server checked, then "
+                       "mount the vault again",
+                       kServer)});
+    co_await environment_.clock.sleep(Servers::kRetryAfter);
   }
   refilling_ = false;
   changed_.notify_all();
+}
+
+/// Takes note of the blocks that were written to the cache again from the turns before `until`.
+/// Returns false if some were altered.
+bool RingEngine::take_refilled(Turn until, const Lacking& lacking) {
+  bool is_sound = true;
+  for (const BlockId block : std::exchange(not_cached_, {})) {
+    const Place place = places_.get(block);
+    if (place.kind != Place::Kind::top) continue;
+    const bool is_altered = lacking.altered.contains(place.turn);
+    is_sound &= !is_altered;
+    if (place.turn >= until || is_altered) not_cached_.insert(block);
+    if (lacking.lost.contains(place.turn)) mark_unreadable(block);
+  }
+  return is_sound;
 }
 
 /// Syncs the cache; the next commit records that everything acknowledged now is durable in it.
@@ -292,8 +318,7 @@ Task<void> RingEngine::sync_cache() {
 Task<bool> RingEngine::write_doubtful_again() {
   const Turn oldest = tree_.written - std::min<Turn>(tree_.written, params_.log_slots);
   const auto lacking = co_await refill_cache(std::max(tree_.synced, oldest));
-  co_return lacking&& std::ranges::none_of(
-      *lacking, [this](Turn turn) { return places_.top().contains(turn); });
+  co_return lacking.has_value() && lacking->empty();
 }
 
 Task<void> RingEngine::sync_cache_until(Turn written) {

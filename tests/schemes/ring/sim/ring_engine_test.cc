@@ -1004,6 +1004,40 @@ TEST_F(RingLogs, AreReadForARottenCacheAtATurnThatEverybodyKnows) {
   EXPECT_EQ(world.engine().status().unreadable, 0u);
 }
 
+// What a server sends altered may still be there, so no block is given up because of it.
+TEST_F(RingLogs, AreNotGivenUpWhenTheServerAltersThem) {
+  unsigned left = 0;
+  std::vector<Bytes> altered;
+  Altering<ReadLogAnswer> lie(world, MessageType::read_log, [&](ReadLogAnswer& answer) {
+    if (left == 0) return;
+    --left;
+    altered.assign(answer.slots.size(), {});
+    for (std::size_t i = 0; i < altered.size(); ++i) {
+      LoggedBlock& logged = answer.slots[i];
+      altered[i].assign(logged.sealed.begin(), logged.sealed.end());
+      if (!altered[i].empty()) altered[i].back() ^= 1;
+      logged.sealed = altered[i];
+    }
+  });
+  const auto lose_cache = [&] {
+    ASSERT_GOOD(world.close_client());
+    ASSERT_GOOD((*world.disk(kClient).open("top.cache"))->truncate(0));
+  };
+  left = 1;
+  lose_cache();
+  ASSERT_GOOD(world.open_client());
+  EXPECT_EQ(lie.questions, 2u);
+  expect_all();
+  left = 100;
+  lose_cache();
+  const Status opened = world.open_client();
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Errc::wrong_volume) << opened.error().message;
+  left = 0;
+  ASSERT_GOOD(world.open_client());
+  expect_all();
+}
+
 TEST_F(RingLogs, GiveBackACacheThatIsLost) {
   ASSERT_GOOD(world.close_client());
   ASSERT_GOOD((*world.disk(kClient).open("top.cache"))->truncate(0));
