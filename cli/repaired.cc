@@ -48,6 +48,7 @@ RepairedVolume found_by(const nlohmann::json& scrub) {
   for (const auto& server : scrub.at("healed"))
     found.healed[server.at("server")] = server.at("shares");
   found.lost = scrub.at("lost_slots");
+  found.unproven = scrub.value("unproven_buckets", std::uint64_t{0});
   found.hindrance = scrub.at("hindrance");
   return found;
 }
@@ -69,6 +70,13 @@ Status report_repair(const Vault& of, const std::set<unsigned>& servers,
         "went through this machine, and the vault cannot be used until they do: see their logs, "
         "and s3oramfs-serverd peers\n",
         repaired.hindrance);
+  if (repaired.unproven > 0)
+    std::cerr << fmt::format(
+        "s3oramfs: {}: there are no marks of {} that servers sent each other shares of, so a "
+        "server "
+        "that lied about them was not noticed: an eviction makes marks of the buckets that it "
+        "writes\n",
+        vault, repaired.unproven == 1 ? "1 bucket" : fmt::format("{} buckets", repaired.unproven));
   if (repaired.lost > 0) return report_lost(of, repaired.lost);
   const VolumeParams& params = of.config().params;
   const std::string whose = params.is_ring()  ? "the server"

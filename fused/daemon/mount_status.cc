@@ -73,6 +73,7 @@ json scrub_json(const ScrubStatus& scrub) {
           {"buckets", scrub.of},
           {"healed", healed},
           {"lost_slots", scrub.found.lost},
+          {"unproven_buckets", scrub.found.unproven},
           {"hindrance", scrub.found.hindrance},
           {"failure", failure}};
 }

@@ -49,6 +49,7 @@ enum class Rule {
   computed_once,      // data that another server sends twice is used only once
   zero_answers,       // a retrieval of nothing must return zeros
   fresh_shares,       // a slot that is healed gets fresh shares at every server
+  share_marks,        // a bucket that servers have mended must have the mark of its last eviction
   // ring
   residents_first,     // an eviction places blocks from the server before those from the top
   oldest_first,        // an eviction places the oldest blocks of the top first
@@ -102,6 +103,7 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Rule::cou
     "computed-once",
     "zero-answers",
     "fresh-shares",
+    "share-marks",
     "residents-first",
     "oldest-first",
     "own-order",

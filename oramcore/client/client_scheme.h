@@ -151,6 +151,12 @@ class ClientScheme {
 
   // ---- evictions
 
+  /// Returns the key of a server's marks (share_mark.h) of the buckets that an eviction writes;
+  /// std::nullopt if the scheme keeps no marks.
+  virtual std::optional<Seed> mark_key(std::uint64_t eviction, Party server) const {
+    static_cast<void>(eviction), static_cast<void>(server);
+    return std::nullopt;
+  }
   /// Makes orders from fresh randomness. Any t servers' orders are independent of the plan. `tries`
   /// is the number of earlier attempts at this eviction. The takers of `servers` take part; those
   /// in step do the work.

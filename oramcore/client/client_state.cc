@@ -38,6 +38,9 @@ void StateChanges::merge_older(StateChanges older) {
   stash.merge(older.stash);
   access_records.merge(older.access_records);
   unreadable.merge(older.unreadable);
+  for (const BucketIndex bucket : unmarked) older.marks.erase(bucket);
+  unmarked.merge(older.unmarked);
+  marks.merge(older.marks);
   if (!maintained) maintained = older.maintained;
   if (!left_out) left_out = older.left_out;
   if (!rewritten) rewritten = older.rewritten;
@@ -116,7 +119,8 @@ Status ClientState::put_bucket(BucketIndex bucket, const BucketRow& row) {
 }
 
 Status ClientState::make_missing_tables(Database& database) {
-  return database.execute(kCreateMissing);
+  S3O_TRY(database.execute(kCreateMissing));
+  return database.execute(MarkTable::kCreate);
 }
 
 Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& disk) {
@@ -150,6 +154,14 @@ Status ClientState::raise_format(std::int64_t format, const PositionMap& positio
   });
 }
 
+Status ClientState::forget_marks() {
+  S3O_ASSIGN(auto any, database_.prepare("SELECT 1 FROM marks LIMIT 1"));
+  S3O_ASSIGN(const auto found, any.step());
+  any.reset();
+  if (!found) return {};
+  return database_.transact("forget-marks", [&] { return database_.execute("DELETE FROM marks"); });
+}
+
 Status ClientState::prepare_statements() {
   const auto prepare = [&](Statement& statement, std::string_view sql) -> Status {
     S3O_ASSIGN(auto prepared, database_.prepare(sql));
@@ -165,6 +177,7 @@ Status ClientState::prepare_statements() {
   S3O_TRY(prepare(put_access_record_, "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?)"));
   S3O_TRY(prepare(put_unreadable_, "INSERT OR REPLACE INTO unreadable VALUES (?)"));
   S3O_TRY(prepare(erase_unreadable_, "DELETE FROM unreadable WHERE block = ?"));
+  S3O_TRY(marks_.open(database_));
   S3O_TRY(prepare(put_maintained_, "INSERT OR REPLACE INTO maintained VALUES (1, ?)"));
   return prepare(put_tree_,
                  "UPDATE tree SET view = ?, height = ?, written = ?, eviction = ?, attempt = ?");
@@ -222,6 +235,8 @@ Status ClientState::put(const TreeState& tree, const StateChanges& changes) {
                 .run());
   for (const auto& [block, is_so] : changes.unreadable)
     S3O_TRY((is_so ? put_unreadable_ : erase_unreadable_).bind(0, as_sql(block)).run());
+  for (const BucketIndex bucket : changes.unmarked) S3O_TRY(marks_.erase(bucket, tree.height));
+  for (const auto& [bucket, row] : changes.marks) S3O_TRY(marks_.put(bucket, row));
   if (changes.maintained) S3O_TRY(put_maintained_.bind(0, as_sql(*changes.maintained)).run());
   if (changes.left_out) S3O_TRY(put_left_out(*changes.left_out));
   if (changes.rewritten) S3O_TRY(put_rewritten(*changes.rewritten));

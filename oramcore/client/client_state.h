@@ -3,8 +3,9 @@
 // (Rule::one_transaction). One thread at a time.
 //
 // Tests identify each change by the name of its disk step (Disk::step): create, tables, raise,
-// session, forget-sessions. A commit is named "decide" if it begins a new tree version, otherwise
-// "intent" if it holds the record of an access that has not ended, otherwise "commit".
+// session, forget-sessions, forget-marks. A commit is named "decide" if it begins a new tree
+// version, otherwise "intent" if it holds the record of an access that has not ended, otherwise
+// "commit".
 #pragma once
 
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "oramcore/client/bucket_row.h"
+#include "oramcore/client/mark_table.h"
 #include "oramcore/client/owner.h"
 #include "oramcore/client/position_map.h"
 #include "oramcore/db/finding.h"
@@ -57,9 +59,11 @@ struct StateChanges {
   std::map<BlockId, std::optional<Bytes>> stash;         // std::nullopt if it left the stash
   std::map<std::uint16_t, AccessRecord> access_records;  // by root slot
   std::map<BlockId, bool> unreadable;                    // whether the block is unreadable
-  std::optional<BlockId> maintained;                     // Loaded::maintained
-  std::optional<std::set<Party>> left_out;               // Loaded::left_out
-  std::optional<std::set<BucketIndex>> rewritten;        // Loaded::rewritten
+  std::set<BucketIndex> unmarked;  // buckets whose marks no longer hold; before `marks`
+  std::map<BucketIndex, MarkRow> marks;
+  std::optional<BlockId> maintained;               // Loaded::maintained
+  std::optional<std::set<Party>> left_out;         // Loaded::left_out
+  std::optional<std::set<BucketIndex>> rewritten;  // Loaded::rewritten
 
   /// Returns the number of blocks that have another place, or lie in buckets that have changed.
   std::size_t places() const;
@@ -74,8 +78,10 @@ class ClientState {
   /// which a program that knows only 3 cannot open. Since 5, table `buckets` says where a block
   /// lies, and takes precedence over the block's own row; since 6, it lists every block in a
   /// bucket. Since 7, labels of a mirror name their root slots, which a program that knows only 6
-  /// rejects. A database of an older format is raised when it is loaded.
-  static constexpr int kFormat = 7, kOldestFormat = 2, kFirstWithBuckets = 5, kFirstListed = 6;
+  /// rejects. Since 8, table `marks` has the servers' marks of buckets, which a program that knows
+  /// only 7 would leave as they are when an eviction changes the buckets. A database of an older
+  /// format is raised when it is loaded.
+  static constexpr int kFormat = 8, kOldestFormat = 2, kFirstWithBuckets = 5, kFirstListed = 6;
 
   /// Creates the tables of a new volume in one transaction. Errors: exists.
   static Status create(const std::filesystem::path& file, unsigned first_height = 1,
@@ -113,6 +119,13 @@ class ClientState {
 
   /// Sets the owner to record (keep_owner()) once every server has the session.
   void set_owner(const Owner& owner) { owner_ = owner; }
+
+  /// Returns the marks that hold for a bucket of the tree (MarkTable::find()).
+  Result<std::optional<MarkRow>> marks_of(BucketIndex bucket, unsigned height) {
+    return marks_.find(bucket, height);
+  }
+  /// Durably forgets all marks, for a volume that no longer keeps them.
+  Status forget_marks();
 
   /// Durably records a session, before any server hears of it.
   Status add_session(const Session& session);
@@ -154,6 +167,7 @@ class ClientState {
   std::uint64_t tree_version_ = 0;  // the last one loaded or committed
   Statement put_position_, erase_position_, put_bucket_, erase_bucket_, put_stash_, erase_stash_,
       put_access_record_, put_unreadable_, erase_unreadable_, put_maintained_, put_tree_;
+  MarkTable marks_;
 };
 
 }  // namespace s3oram

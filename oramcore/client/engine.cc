@@ -26,8 +26,9 @@ Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
       slots_(state_),
       healing_turn_(state_),
       settler_(state_, slots_),
-      healer_(state_, committer_, slots_, healing_turn_, settler_),
-      scrubber_(state_, capacity_, slots_, healing_turn_, settler_, healer_),
+      prover_(state_, committer_, slots_),
+      healer_(state_, committer_, slots_, healing_turn_, settler_, prover_),
+      scrubber_(state_, capacity_, slots_, healing_turn_, settler_, prover_, healer_),
       retriever_(state_, slots_, healing_turn_, settler_, healer_),
       root_writer_(state_, [this] { evictions_.begin_if_due(); }),
       eviction_gate_(state_),
@@ -35,7 +36,7 @@ Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
                  eviction_gate_),
       evictions_(state_, committer_, capacity_, healing_turn_, healer_, retriever_, eviction_gate_,
                  Preparer(state_, returning_.attendance()),
-                 Arbiter(state_, slots_, healing_turn_, settler_),
+                 Arbiter(state_, slots_, healing_turn_, settler_), Marker(state_),
                  [this](BlockId block) { return_to_tree(block); }),
       replacer_(state_, committer_, returning_.attendance(), eviction_gate_),
       sessions_(state_, committer_, returning_.attendance(), evictions_),
@@ -52,6 +53,9 @@ Task<Status> Engine::open(Duration patience, Evictions evictions) {
       [&](ClientState& database) { return database.load(state_.params, &findings); });
   if (!loaded) co_return fail(loaded.error());
   log_findings(findings);
+  if (!state_.scheme->mark_key(0, 1))
+    S3O_CO_TRY(co_await committer_.with_database(
+        [](ClientState& database) { return database.forget_marks(); }));
   state_.in_step.load(loaded->left_out);
   S3O_CO_ASSIGN(const auto answering, co_await sessions_.find_servers(patience));
   S3O_CO_TRY(co_await sessions_.compare_with_servers(*loaded, answering, patience));

@@ -73,6 +73,7 @@ class Engine final : public VolumeEngine {
   SlotShares slots_;
   HealingTurn healing_turn_;
   Settler settler_;
+  Prover prover_;
   Healer healer_;
   Scrubber scrubber_;
   Retriever retriever_;

@@ -19,7 +19,7 @@ constexpr unsigned kMostDisagreements = 3;
 
 EvictionLoop::EvictionLoop(VolumeState& state, Committer& committer, Capacity& capacity,
                            HealingTurn& turn, Healer& healer, Retriever& retriever,
-                           EvictionGate& gate, Preparer preparer, Arbiter arbiter,
+                           EvictionGate& gate, Preparer preparer, Arbiter arbiter, Marker marker,
                            std::function<void(BlockId)> return_to_tree)
     : state_(state),
       committer_(committer),
@@ -30,6 +30,7 @@ EvictionLoop::EvictionLoop(VolumeState& state, Committer& committer, Capacity& c
       gate_(gate),
       preparer_(std::move(preparer)),
       arbiter_(std::move(arbiter)),
+      marker_(std::move(marker)),
       return_to_tree_(std::move(return_to_tree)) {}
 
 void EvictionLoop::hold_back() {
@@ -82,6 +83,8 @@ Task<Status> EvictionLoop::evict_once() {
     const std::uint64_t contents = state_.contents.changed;
     auto status = co_await preparer_.prepare(plan, id, next_height, tries);
     if (status) status = co_await preparer_.certify(plan, id);
+    std::map<BucketIndex, MarkRow> marks;
+    if (status) marks = co_await marker_.collect(id);
     co_await await_decision_allowed();
     if (state_.dead) co_return fail(*state_.dead);
     if (status && (state_.contents.changed != contents || state_.contents.zeroing > 0)) {
@@ -90,7 +93,7 @@ Task<Status> EvictionLoop::evict_once() {
       S3O_CO_TRY(co_await preparer_.discard(id));
     }
     if (status) {
-      decide(plan, id, next_height);
+      decide(plan, id, next_height, std::move(marks));
       break;
     }
     if (told_.pass(state_.now()))
@@ -165,7 +168,8 @@ Task<Status> EvictionLoop::to_stash(BlockId block) {
 
 /// Makes the new tree version count from here on; the next commit makes it durable. Blocks that
 /// were accessed meanwhile keep their newer places.
-void EvictionLoop::decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height) {
+void EvictionLoop::decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height,
+                          std::map<BucketIndex, MarkRow> marks) {
   std::set<BucketIndex> changed;
   for (const Placement& placement : plan.placements) {
     const Position position = state_.positions.get(placement.block);
@@ -175,6 +179,7 @@ void EvictionLoop::decide(const EvictionPlan& plan, const EvictionId& id, unsign
   }
   for (const BucketIndex bucket : changed)
     state_.pending.buckets[bucket] = state_.positions.row(bucket);
+  for (auto& [bucket, row] : marks) state_.pending.marks[bucket] = std::move(row);
   if (next_height > state_.tree.height) {
     state_.positions.grow();
     // From now on both children of a leaf have its slots.

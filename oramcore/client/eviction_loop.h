@@ -6,6 +6,7 @@
 #include "oramcore/client/arbiter.h"
 #include "oramcore/client/capacity.h"
 #include "oramcore/client/eviction_gate.h"
+#include "oramcore/client/marker.h"
 #include "oramcore/client/retriever.h"
 
 namespace s3oram {
@@ -16,7 +17,7 @@ class EvictionLoop {
   /// `return_to_tree` reads a block of the stash and writes it back, unless the block is in use.
   EvictionLoop(VolumeState& state, Committer& committer, Capacity& capacity, HealingTurn& turn,
                Healer& healer, Retriever& retriever, EvictionGate& gate, Preparer preparer,
-               Arbiter arbiter, std::function<void(BlockId)> return_to_tree);
+               Arbiter arbiter, Marker marker, std::function<void(BlockId)> return_to_tree);
 
   /// Begins no more evictions, for a caller who only reads the volume.
   void forbid() { may_evict_ = false; }
@@ -43,7 +44,8 @@ class EvictionLoop {
   Task<Result<EvictionPlan>> plan_that_fits();
   EvictionPath path_now() const;
   Task<Status> to_stash(BlockId block);
-  void decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height);
+  void decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height,
+              std::map<BucketIndex, MarkRow> marks);
   Task<Status> install();
   void stop(Error reason);
 
@@ -56,6 +58,7 @@ class EvictionLoop {
   EvictionGate& gate_;
   Preparer preparer_;
   Arbiter arbiter_;
+  Marker marker_;
   const std::function<void(BlockId)> return_to_tree_;
   bool may_evict_ = true, evicting_ = false;
   std::optional<Error> stopped_;

@@ -89,8 +89,11 @@ Task<Status> Healer::heal_slot(SlotAddress at, std::set<Party> damaged, Loss los
     if (!state_.in_step.holds(server)) unfit.insert(server);
   unsigned failures = 0;
   // A server that lies as a helper spoils the new share, so the risk is taken only for whole
-  // stores.
-  const bool trusted = state_.params.security != Security::malicious || loss == Loss::left;
+  // stores, whose buckets are proven afterwards. What is in the root buffer has no mark, but it
+  // opens.
+  const bool in_root_buffer = at.bucket == kRoot && at.slot < state_.params.root_buffer_slots();
+  const bool trusted =
+      state_.params.security != Security::malicious || (loss == Loss::left && !in_root_buffer);
   while (!damaged.empty() && unfit.size() + enough <= state_.servers.count() && trusted &&
          may_send_shares()) {
     const Party to = *damaged.begin();
@@ -257,7 +260,9 @@ Task<Status> Healer::heal_through_client(SlotAddress at, std::set<Party> damaged
     slots_.lost();
     spdlog::error("slot {} of bucket {} is damaged at too many servers: its content is lost",
                   at.slot, at.bucket);
+    S3O_CO_TRY(co_await prover_.name_liars(at));
     if (loss == Loss::left) co_return Status{};
+    S3O_CO_TRY(co_await prover_.forget(at));
     state_.mark_unreadable(at);
     if (state_.in_step.members().size() < state_.in_step.count()) state_.note_rewritten(at.bucket);
     S3O_CO_TRY(co_await committer_.commit_until_done());
@@ -281,6 +286,7 @@ Task<Status> Healer::heal_through_client(SlotAddress at, std::set<Party> damaged
   if (lost || !written || loss == Loss::left || state_.params.security != Security::malicious ||
       !rule_holds(Rule::fresh_shares))
     co_return written;
+  S3O_CO_TRY(co_await prover_.forget(at));
   Bytes content = found.agreement->share_of(0);
   co_return co_await share_again(at, std::move(content));
 }

@@ -9,6 +9,7 @@
 #include "oramcore/client/agreement.h"
 #include "oramcore/client/committer.h"
 #include "oramcore/client/healing_turn.h"
+#include "oramcore/client/prover.h"
 #include "oramcore/client/settler.h"
 
 namespace s3oram {
@@ -22,8 +23,13 @@ class Healer {
   enum class Loss { zeroed, left };
 
   Healer(VolumeState& state, Committer& committer, SlotShares& slots, HealingTurn& turn,
-         Settler& settler)
-      : state_(state), committer_(committer), slots_(slots), turn_(turn), settler_(settler) {}
+         Settler& settler, Prover& prover)
+      : state_(state),
+        committer_(committer),
+        slots_(slots),
+        turn_(turn),
+        settler_(settler),
+        prover_(prover) {}
 
   /// Heals the damage that servers have found so far. One round serves all callers that came before
   /// it.
@@ -58,6 +64,7 @@ class Healer {
   SlotShares& slots_;
   HealingTurn& turn_;
   Settler& settler_;
+  Prover& prover_;
   std::uint64_t rounds_ = 0;
   Duration shares_again_ = Duration::min();  // after this, servers may send each other shares
 };

@@ -68,7 +68,11 @@ Task<Status> Scrubber::scrub_buckets(const std::set<Party>& servers, BucketIndex
   }
   auto checked = co_await all(std::move(checks));
   for (auto& status : checked) S3O_CO_TRY(status);
+  std::set<BucketIndex> mended;
+  for (const auto& [at, at_servers] : damage)
+    if (const auto stored = prover_.stored_bucket(at)) mended.insert(*stored);
   S3O_CO_TRY(co_await healer_.heal_slots(std::move(damage), Healer::Loss::left));
+  S3O_CO_TRY(co_await prover_.prove(first, end, servers, mended));
   const std::set<Party> holders = state_.servers_in_step();
   // A server that helped to restore another one's shares may have lied.
   const bool helpers_lie = state_.params.security == Security::malicious;

@@ -12,12 +12,13 @@ namespace s3oram {
 class Scrubber {
  public:
   Scrubber(VolumeState& state, Capacity& capacity, SlotShares& slots, HealingTurn& turn,
-           Settler& settler, Healer& healer)
+           Settler& settler, Prover& prover, Healer& healer)
       : state_(state),
         capacity_(capacity),
         slots_(slots),
         turn_(turn),
         settler_(settler),
+        prover_(prover),
         healer_(healer) {}
 
   /// Implements VolumeEngine::scrub().
@@ -32,6 +33,7 @@ class Scrubber {
   SlotShares& slots_;
   HealingTurn& turn_;
   Settler& settler_;
+  Prover& prover_;
   Healer& healer_;
 };
 

@@ -22,6 +22,8 @@ bool may_take_long(MessageType type) {
     case MessageType::check:
     case MessageType::digests:
     case MessageType::certify:
+    case MessageType::mark_prepared:
+    case MessageType::mark_bucket:
     case MessageType::heads:
     case MessageType::labels:
     case MessageType::layout:
@@ -110,6 +112,8 @@ void Servers::note(Party server, MessageType type, const Status& answer, JointAt
   const bool follows = attempt && std::exchange(attempt->failed, true);
   // A tree that cannot grow still takes blocks that fit, and Engine::room() reports that.
   if (follows || is_in_course(answer.error().code) || type == MessageType::reserve) return;
+  // A server of an older version knows no marks.
+  if (type == MessageType::mark_prepared && answer.error().code == Errc::bad_request) return;
   troubles_.failed(server, type, answer.error(), clock_.now());
 }
 

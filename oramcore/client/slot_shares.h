@@ -26,6 +26,8 @@ class SlotShares {
   /// Counts and logs a share that was put right.
   void healed(Party server, SlotAddress at);
   void lost() { ++so_far_.lost; }
+  /// Counts a bucket whose new shares cannot be compared with anything.
+  void unproven() { ++so_far_.unproven; }
   void hindered(std::string why) { so_far_.hindrance = std::move(why); }
   const Healed& so_far() const { return so_far_; }
 

@@ -5,6 +5,7 @@
 
 #include "oramcore/base/format_number.h"
 #include "oramcore/client/state_reading.h"
+#include "oramcore/protocol/repair_messages.h"
 
 namespace s3oram {
 namespace {
@@ -341,6 +342,30 @@ class Reading : StateReading {
   std::vector<Listed> listed_;  // by block
 };
 
+class MarkReading : StateReading {
+ public:
+  MarkReading(Database& database, StateCheck& check)
+      : StateReading(database, check.findings, check.refused), check_(check) {}
+  void all() {
+    const std::uint64_t last = bucket_count(check_.state.tree.height);
+    read("marks", "SELECT bucket, marks FROM marks ORDER BY bucket", [&](const Statement& row) {
+      const auto bucket = static_cast<BucketIndex>(row.integer(0));
+      const bool exists = (bucket > kRoot && bucket <= last) || bucket >= kStashBucket;
+      if (exists && decode_marks(bucket, row.blob(1))) return;
+      check_.bad_marks.push_back(row.integer(0));
+      check_.findings.push_back(
+          {"bad-mark", "vault.db, table marks",
+           fmt::format("the marks of bucket {} are damaged: until an eviction makes new ones, a "
+                       "repair cannot prove that bucket",
+                       row.integer(0)),
+           "the row is dropped"});
+    });
+  }
+
+ private:
+  StateCheck& check_;
+};
+
 void lose(StateCheck& check, BlockId block) {
   check.state.positions.set(block, {});
   check.bad_positions.push_back(static_cast<std::int64_t>(block));
@@ -393,10 +418,15 @@ void check_further(StateCheck& check, const VolumeParams& params) {
   std::sort(check.bad_stash.begin(), check.bad_stash.end());
 }
 
+void check_marks(Database& database, StateCheck& check) {
+  if (!check.refused) MarkReading(database, check).all();
+}
+
 Status repair_state(Database& database, const VolumeParams& params, const StateCheck& check) {
   S3O_TRY(drop_rows(database, "positions", "block", check.bad_positions));
   S3O_TRY(drop_rows(database, "stash", "block", check.bad_stash));
   S3O_TRY(drop_rows(database, "buckets", "bucket", check.bad_buckets));
+  S3O_TRY(drop_rows(database, "marks", "bucket", check.bad_marks));
   S3O_TRY(drop_rows(database, "intents", "slot", check.bad_access_records));
   S3O_ASSIGN(auto nothing,
              database.prepare("INSERT OR REPLACE INTO intents VALUES (?, ?, 0, 0, 0)"));

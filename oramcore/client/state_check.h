@@ -8,6 +8,7 @@
 //                    whose row does not list it; the slot of a block that was written later
 //   stash            a row whose block lies elsewhere, or nowhere
 //   intents          a slot or leaf that the tree does not have, a gap
+//   marks            a wrong checksum, a bucket outside the tree (only fsck reads these)
 #pragma once
 
 #include <optional>
@@ -28,7 +29,7 @@ struct StateCheck {
   /// could not read the tables). No repair can fix that, and `state` is then empty.
   std::optional<Error> refused;
   /// Keys of the bad rows, ascending.
-  std::vector<std::int64_t> bad_positions, bad_buckets, bad_stash, bad_access_records;
+  std::vector<std::int64_t> bad_positions, bad_buckets, bad_stash, bad_access_records, bad_marks;
   /// Write numbers that have no row, although a later one has one.
   std::vector<WriteNumber> missing_access_records;
 };
@@ -45,6 +46,9 @@ StateCheck read_state(Database& database, const std::optional<VolumeParams>& par
 /// Checks more than opening needs: that sealed blocks have the right size, and that the numbers of
 /// the tree fit together. Adds what it finds to `check`, and removes what is lost from its state.
 void check_further(StateCheck& check, const VolumeParams& params);
+
+/// Checks the rows of table `marks`, which opening a volume does not read.
+void check_marks(Database& database, StateCheck& check);
 
 /// Deletes the bad rows. Must be called in a transaction, and not if the state was refused.
 Status repair_state(Database& database, const VolumeParams& params, const StateCheck& check);

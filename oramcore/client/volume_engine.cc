@@ -14,7 +14,7 @@ std::uint64_t Healed::total() const {
 }
 
 Healed Healed::since(const Healed& before) const {
-  Healed more{shares, lost - before.lost, hindrance};
+  Healed more{shares, lost - before.lost, unproven - before.unproven, hindrance};
   for (const auto& [server, count] : before.shares) more.shares[server] -= count;
   std::erase_if(more.shares, [](const auto& each) { return each.second == 0; });
   return more;

@@ -57,6 +57,9 @@ enum class MessageType : std::uint16_t {
   peer = 32,
   probe = 33,
   measure = 34,
+  mark_prepared = 36,
+  mark_bucket = 37,
+  disown = 38,
   // ring's (schemes/ring/protocol/ring_messages.h)
   store_rows = 64,
   fetch_rows = 65,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "oramcore/protocol/messages.h"
+#include "oramcore/sharing/share_mark.h"
 
 namespace s3oram {
 
@@ -138,6 +139,52 @@ struct DigestsAnswer {
   }
 };
 
+/// MarkPrepared: asks for the marks (share_mark.h) of the server's shares in the buckets that the
+/// prepared eviction has written, under `key`, in the order of path_buckets().
+struct MarkPreparedRequest {
+  static constexpr auto kType = MessageType::mark_prepared;
+  std::uint64_t epoch = 0;
+  EvictionId id;
+  Seed key{};
+  template <class A>
+  void fields(A& a) {
+    a(epoch, id, key);
+  }
+};
+/// MarkBucket: asks for the mark of the server's shares in one bucket of the current tree version,
+/// as they are on its disk now. `bucket` may be a part of the stash (kStashBucket). Errors: corrupt
+/// (a share is damaged or lost).
+struct MarkBucketRequest {
+  static constexpr auto kType = MessageType::mark_bucket;
+  std::uint64_t epoch = 0;
+  std::uint64_t tree_version = 0;
+  BucketIndex bucket = 0;
+  Seed key{};
+  template <class A>
+  void fields(A& a) {
+    a(epoch, tree_version, bucket, key);
+  }
+};
+struct MarksAnswer {
+  std::vector<Mark> marks;
+  template <class A>
+  void fields(A& a) {
+    a(marks);
+  }
+};
+/// Disown: from now on the server counts its shares in this bucket of the current tree version as
+/// damaged, because they were not what they should be after a repair. Answered once durable.
+struct DisownRequest {
+  static constexpr auto kType = MessageType::disown;
+  std::uint64_t epoch = 0;
+  std::uint64_t tree_version = 0;
+  BucketIndex bucket = 0;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, tree_version, bucket);
+  }
+};
+
 /// Contribute and Mend: t + 1 servers give another one its share of a slot of the current tree
 /// version, and no server learns anything else (docs/protocol.md). Each of `helpers` multiplies its
 /// share by its Lagrange coefficient at `to`, masks the product with the seeds that it shares with
@@ -194,6 +241,15 @@ struct LayoutRequest {
 /// The root's stash part as buckets, in addition to those of the tree: kStashBucket + 0, 1, ...
 /// (The root itself has no bucket: its new writes lie in the root buffer.)
 constexpr BucketIndex kStashBucket = BucketIndex{1} << 40;
+/// Returns the buckets of a retrieval or eviction in their order (PathSlots): the stash part, then
+/// the path to `leaf` from level 1 on.
+inline std::vector<BucketIndex> path_buckets(const VolumeParams& params, Leaf leaf,
+                                             unsigned height) {
+  std::vector<BucketIndex> buckets;
+  for (unsigned i = 0; i < params.stash_buckets(); ++i) buckets.push_back(kStashBucket + i);
+  for (unsigned level = 1; level <= height; ++level) buckets.push_back(bucket_on_path(leaf, level));
+  return buckets;
+}
 struct BucketShape {
   static constexpr std::size_t kMostEncoded = 27;  // bytes
   BucketIndex bucket = 0;

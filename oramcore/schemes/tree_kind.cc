@@ -81,7 +81,7 @@ Result<std::unique_ptr<VolumeEngine>> TreeKind::engine(const ClientVolume& volum
 
 std::vector<std::string> TreeKind::tables() const {
   return {"tree",    "positions",  "stash",      "sessions", "buckets", "rewritten",
-          "intents", "unreadable", "maintained", "left_out", "owner"};
+          "intents", "unreadable", "maintained", "left_out", "owner",   "marks"};
 }
 
 std::unique_ptr<StateReport> TreeKind::check(Database& database, const VolumeParams& params) const {
@@ -89,6 +89,7 @@ std::unique_ptr<StateReport> TreeKind::check(Database& database, const VolumePar
   static_cast<void>(ClientState::make_missing_tables(database));
   StateCheck check = read_state(database, params);
   check_further(check, params);
+  check_marks(database, check);
   return std::make_unique<TreeReport>(std::move(check), params);
 }
 

@@ -25,6 +25,7 @@ struct RepairedVolume {
   std::set<Party> reenrolled;             // servers that took their places again
   std::map<Party, std::uint64_t> healed;  // shares, by server
   std::uint64_t lost = 0;                 // slots that are damaged at too many servers
+  std::uint64_t unproven = 0;             // Healed::unproven
   std::string hindrance;  // why the servers could not send each other shares; empty if they could
   std::vector<Party> untold;  // after replace(): servers that do not know the new one yet
 };

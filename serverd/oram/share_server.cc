@@ -44,6 +44,7 @@ Server::Server(Control control, std::filesystem::path store, Party self, ServerS
       root_(state_),
       heal_(state_, sums_, root_),
       labels_(state_),
+      marks_(state_),
       eviction_(state_, retrieval_),
       lines_(state_),
       care_(state_.executor, self, state_.directory, state_.disk,
@@ -164,6 +165,13 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
       co_return co_await in_session<MendRequest>(request, heal_, &ServerHeal::mend);
     case MessageType::withdraw:
       co_return co_await in_session<WithdrawRequest>(request, sums_, &Sums::withdraw);
+    case MessageType::mark_prepared:
+      co_return co_await in_session<MarkPreparedRequest>(request, marks_,
+                                                         &ServerMarks::mark_prepared);
+    case MessageType::mark_bucket:
+      co_return co_await in_session<MarkBucketRequest>(request, marks_, &ServerMarks::mark_bucket);
+    case MessageType::disown:
+      co_return co_await in_session<DisownRequest>(request, marks_, &ServerMarks::disown);
     case MessageType::subshare:
       co_return eviction_.subshare(from, request);
     case MessageType::masked_share:

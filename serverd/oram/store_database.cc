@@ -7,13 +7,6 @@
 
 namespace s3oram {
 
-std::vector<BucketIndex> path_buckets(const VolumeParams& params, Leaf leaf, unsigned height) {
-  std::vector<BucketIndex> buckets;
-  for (unsigned i = 0; i < params.stash_buckets(); ++i) buckets.push_back(kStashBucket + i);
-  for (unsigned level = 1; level <= height; ++level) buckets.push_back(bucket_on_path(leaf, level));
-  return buckets;
-}
-
 Bytes owner_of(const VolumeId& volume, Party server) {
   Writer owner;
   owner(volume, server);

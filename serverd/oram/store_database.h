@@ -34,10 +34,6 @@ constexpr unsigned depth_of(BucketIndex bucket) {
   return bucket >= kStashBucket ? 0 : level_of(bucket);
 }
 
-/// Returns the buckets of a retrieval or eviction in their order (PathSlots): the stash part, then
-/// the path to `leaf` from level 1 on.
-std::vector<BucketIndex> path_buckets(const VolumeParams& params, Leaf leaf, unsigned height);
-
 /// Returns the owner of a server's slots, in the form that BucketStore takes.
 Bytes owner_of(const VolumeId& volume, Party server);
 

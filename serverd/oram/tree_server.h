@@ -15,6 +15,7 @@
 #include "serverd/oram/server_eviction.h"
 #include "serverd/oram/server_heal.h"
 #include "serverd/oram/server_labels.h"
+#include "serverd/oram/server_marks.h"
 #include "serverd/oram/server_retrieval.h"
 #include "serverd/oram/server_root.h"
 #include "serverd/oram/server_state.h"
@@ -138,6 +139,7 @@ class Server final : public ShareServer {
   ServerRoot root_;
   ServerHeal heal_;
   ServerLabels labels_;
+  ServerMarks marks_;
   ServerEviction eviction_;
   LineMeasuring lines_;
   StoreCare care_;

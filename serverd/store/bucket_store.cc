@@ -223,6 +223,13 @@ Status BucketStore::write_slot(BucketVersionNumber bucket_version, std::size_t s
   return {};
 }
 
+// Zeros have no right checksum.
+Status BucketStore::clear_slot(BucketVersionNumber bucket_version, std::size_t slot) {
+  S3O_TRY(write_bytes(offset(bucket_version, slot), Bytes(stride_)));
+  forget(bucket_version);
+  return {};
+}
+
 Result<std::optional<BucketStore::StampedSlot>> BucketStore::read_slot(
     BucketVersionNumber bucket_version, std::size_t slot, Stamp stamp) {
   StampedSlot result{0, Bytes(stride_)};

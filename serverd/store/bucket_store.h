@@ -123,6 +123,9 @@ class BucketStore {
   Status write_slot(BucketVersionNumber bucket_version, std::size_t slot, ByteSpan content,
                     std::uint64_t stamp);
 
+  /// Makes a slot of a bucket version count as damaged. Not yet durable.
+  Status clear_slot(BucketVersionNumber bucket_version, std::size_t slot);
+
   /// Returns a slot's stamp and content; std::nullopt if the slot was never (or only half) written,
   /// or not under `stamp`. Errors: failed, damaged_vault (still_there()).
   struct StampedSlot {

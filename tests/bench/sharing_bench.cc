@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include "oramcore/sharing/shamir.h"
+#include "oramcore/sharing/share_mark.h"
 
 namespace s3oram {
 namespace {
@@ -37,6 +38,24 @@ void bench_random_bytes(benchmark::State& state) {
       static_cast<double>(state.iterations()) * kBlock / 1e9, benchmark::Counter::kIsRate);
 }
 BENCHMARK(bench_random_bytes);
+
+/// The mark of a bucket of 16 slots, which a server computes once for each bucket that an eviction
+/// writes.
+void bench_share_mark(benchmark::State& state) {
+  Prg random(Seed{}, as_bytes("sharing_bench"));
+  std::vector<Bytes> shares(16, Bytes(kBlock));
+  std::vector<const std::uint8_t*> slots;
+  for (Bytes& share : shares) {
+    random.fill(share);
+    slots.push_back(share.data());
+  }
+  const ShareMark mark(Seed{}, kBlock);
+  for (auto _ : state) benchmark::DoNotOptimize(mark.of(slots));
+  state.counters["GB/s"] =
+      benchmark::Counter(static_cast<double>(state.iterations() * shares.size()) * kBlock / 1e9,
+                         benchmark::Counter::kIsRate);
+}
+BENCHMARK(bench_share_mark);
 
 void bench_recover(benchmark::State& state) {
   Prg random(Seed{}, as_bytes("sharing_bench"));

@@ -301,7 +301,41 @@ TEST_F(ClientStateTest, AnOlderDatabaseIsReadAndRaised) {
     expect_some(*found);
     EXPECT_EQ(format(), ClientState::kFormat);
   }
-  EXPECT_EQ(ClientState::kFormat, 7);
+  EXPECT_EQ(ClientState::kFormat, 8);
+}
+
+TEST_F(ClientStateTest, KeepsMarksUntilTheyAreForgotten) {
+  auto state = ClientState::open(file());
+  ASSERT_GOOD(state);
+  const auto mark = [](std::uint64_t eviction) {
+    Mark given;
+    given.fill(static_cast<std::uint8_t>(eviction));
+    return MarkRow{eviction, 4, {given, std::nullopt, given}};
+  };
+  const auto holds = [&](BucketIndex bucket) {
+    const auto found = state->marks_of(bucket, 4);
+    EXPECT_TRUE(found);
+    return found ? *found : std::nullopt;
+  };
+  StateChanges changes;
+  for (BucketIndex bucket = 2; bucket < 6; ++bucket) changes.marks[bucket] = mark(bucket);
+  ASSERT_GOOD(state->commit(some_tree(), changes, {}));
+  for (BucketIndex bucket = 2; bucket < 6; ++bucket) EXPECT_EQ(holds(bucket), mark(bucket));
+  // Of changes that did not commit, the newer ones count.
+  StateChanges older, newer;
+  older.unmarked = {2, 3};
+  older.marks[4] = mark(14);
+  older.marks[5] = mark(15);
+  newer.marks[3] = mark(13);
+  newer.unmarked = {4};
+  newer.merge_older(std::move(older));
+  ASSERT_GOOD(state->commit(some_tree(), newer, {}));
+  EXPECT_EQ(holds(2), std::nullopt);
+  EXPECT_EQ(holds(3), mark(13));
+  EXPECT_EQ(holds(4), std::nullopt);
+  EXPECT_EQ(holds(5), mark(15));
+  ASSERT_GOOD(state->forget_marks());
+  for (BucketIndex bucket = 2; bucket < 6; ++bucket) EXPECT_EQ(holds(bucket), std::nullopt);
 }
 
 TEST_F(ClientStateTest, IsMadeWithWhatWasFound) {

@@ -146,6 +146,11 @@ void JointView::saw(Party to, const Bytes& message) {
   } else if (type == MessageType::digests) {
     secrets["digest seed"].emplace(decode<DigestsRequest>(body)->seed.begin(),
                                    decode<DigestsRequest>(body)->seed.end());
+  } else if (type == MessageType::mark_prepared) {
+    const auto request = decode<MarkPreparedRequest>(body);
+    // It follows from the sealing key, which both runs have.
+    uses[Bytes(request->key.begin(), request->key.end())].insert(
+        fmt::format("marks {} {}", request->id.eviction, to));
   } else if (type == MessageType::certify) {
     const auto request = decode<CertifyRequest>(body);
     add("row seed", fmt::format("rows {}", fmt::join(request->id.attempt, " ")),

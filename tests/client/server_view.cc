@@ -117,6 +117,8 @@ void ServerView::add_question(Party from, MessageType type, ByteSpan body) {
     case MessageType::discard:
     case MessageType::release:
       return list(*decode<CommitRequest>(body));  // all three have the same fields
+    case MessageType::mark_prepared:
+      return list(*decode<MarkPreparedRequest>(body));
     case MessageType::reserve:
       return list(*decode<ReserveRequest>(body));
     default:

@@ -101,6 +101,10 @@ constexpr Round kRounds[] = {
     round_trip<ProbeAnswer>,
     round_trip<MeasureRequest>,
     round_trip<MeasureAnswer>,
+    round_trip<MarkPreparedRequest>,
+    round_trip<MarkBucketRequest>,
+    round_trip<MarksAnswer>,
+    round_trip<DisownRequest>,
 };
 
 }  // namespace

@@ -129,6 +129,22 @@ MUTANTS = [
         "!rule_holds(Rule::fresh_shares))", "true)",
         LYING, "*LyingRetrieval.HealingGivesEveryServerAFreshShare/*"),
     Mutant(
+        "one-key-of-marks", "No server knows the key of another one's marks",
+        "oramcore/schemes/s3oram/s3oram.cc",
+        'use(as_bytes("share marks"), eviction, server);',
+        'use(as_bytes("share marks"), eviction, server > 0);',
+        "shares_test", "*JointViews.WhatIsDrawnIsSentForOneUse/shuffle*"),
+    Mutant(
+        "marks-of-old-shares", "The marks of a bucket are forgotten before its shares are replaced",
+        ENGINE + "healer.cc",
+        "  S3O_CO_TRY(co_await prover_.forget(at));\n  Bytes content", "  Bytes content",
+        "marks_test", "*Marks.DoNotOutliveTheirShares/*"),
+    Mutant(
+        "marks-of-one-child", "When the tree grows, marks stay with the content of all buckets",
+        ENGINE + "mark_table.cc",
+        "if (before && before->was_leaf(bucket))", "if (false && before->was_leaf(bucket))",
+        "positions_test", "MarkTableTest.MarksStayWithTheContentWhenTheTreeGrows"),
+    Mutant(
         "header-not-looked-at", "No entry of a mirror's header may change unnoticed",
         "oramcore/schemes/mirror/protocol/layers.cc",
         "sound_ = rest == 0;", "sound_ = rest == 0 || layers < kLayers;",

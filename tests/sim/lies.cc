@@ -52,7 +52,8 @@ constexpr Target kTargets[] = {
     {MessageType::open, true, true},          {MessageType::masked_share, false, false},
     {MessageType::masked_share, true, false}, {MessageType::relay, false, false},
     {MessageType::relay, true, false},        {MessageType::subshare, false, false},
-    {MessageType::subshare, true, false},     {MessageType::certify, true, true},  // for mirrors
+    {MessageType::subshare, true, false},     {MessageType::mark_prepared, true, true},
+    {MessageType::certify, true, true},  // for mirrors
 };
 
 /// One volume, its liar, and what its servers see of the client.

@@ -1,6 +1,8 @@
 // Queries and orders of S3ORAM.
 #include "oramcore/schemes/s3oram/s3oram.h"
 
+#include <sodium.h>
+
 #include "oramcore/schemes/s3oram/eviction_orders.h"
 #include "oramcore/schemes/s3oram/hop_masks.h"
 #include "oramcore/schemes/s3oram/hop_reports.h"
@@ -42,6 +44,8 @@ class HopCheck final : public ReportCheck {
 
 }  // namespace
 
+S3oram::~S3oram() { sodium_memzero(mark_keys_.data(), mark_keys_.size()); }
+
 // Makes queries as in the paper, or with the shares of t servers as seeds.
 std::vector<ServerQuery> S3oram::queries(WriteNumber write_number, std::size_t slots,
                                          std::size_t index) {
@@ -66,6 +70,16 @@ std::vector<ServerQuery> S3oram::queries(WriteNumber write_number, std::size_t s
 std::unique_ptr<RootUpload> S3oram::upload(const WriteRootRequest& request, Bytes slot,
                                            const InStep&) {
   return s3oram_upload(params_, request, std::move(slot), random_);
+}
+
+// Derived, so that vault.db needs no keys. A server that repeats an eviction uses the same key
+// again, which is harmless because nobody else has it.
+std::optional<Seed> S3oram::mark_key(std::uint64_t eviction, Party server) const {
+  if (params_.security != Security::malicious || params_.evictor != Evictor::shuffle)
+    return std::nullopt;
+  Writer use;
+  use(as_bytes("share marks"), eviction, server);
+  return Prg(mark_keys_, use.take()).seed();
 }
 
 SchemeOrders S3oram::orders(const EvictionPlan& plan, const EvictionId& id, unsigned,

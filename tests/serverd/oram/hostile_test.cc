@@ -129,6 +129,12 @@ class Hostile : public test::HostileFixture {
         return in_session(decode<HealSlotRequest>(body), Due::obedience);
       case MessageType::check:
         return in_session(decode<CheckRequest>(body), Due::no_harm);
+      case MessageType::mark_prepared:
+        return in_session(decode<MarkPreparedRequest>(body), Due::no_harm);
+      case MessageType::mark_bucket:
+        return in_session(decode<MarkBucketRequest>(body), Due::no_harm);
+      case MessageType::disown:
+        return in_session(decode<DisownRequest>(body), Due::obedience);
       case MessageType::digests:
         return in_session(decode<DigestsRequest>(body), Due::no_harm);
       case MessageType::layout:

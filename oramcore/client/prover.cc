@@ -1,0 +1,228 @@
+// Compares buckets with their marks, and puts right what does not fit.
+#include "oramcore/client/prover.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "oramcore/base/rules.h"
+#include "oramcore/client/agreement.h"
+
+namespace s3oram {
+namespace {
+
+constexpr unsigned kAskAgain = 3;
+
+}  // namespace
+
+/// What all servers show of a bucket.
+struct Prover::Shown {
+  std::map<Party, Shares> shares;  // of servers that can read all of theirs
+  Bytes fitting;                   // servers whose shares have their marks
+  std::set<Party> others;          // servers whose shares have not
+};
+
+std::optional<BucketIndex> Prover::stored_bucket(SlotAddress at) const {
+  if (at.bucket != kRoot) return at.bucket;
+  const unsigned buffer = state_.params.root_buffer_slots();
+  if (at.slot < buffer) return std::nullopt;
+  return kStashBucket + (at.slot - buffer) / state_.params.bucket_size;
+}
+
+SlotAddress Prover::address(BucketIndex bucket, std::size_t slot) const {
+  if (bucket < kStashBucket) return {bucket, static_cast<std::uint16_t>(slot)};
+  const std::size_t in_stash = (bucket - kStashBucket) * state_.params.bucket_size + slot;
+  return {kRoot, static_cast<std::uint16_t>(state_.params.root_buffer_slots() + in_stash)};
+}
+
+Task<Result<std::optional<MarkRow>>> Prover::marks_of(BucketIndex bucket) {
+  return committer_.with_database([bucket, height = state_.tree.height](ClientState& database) {
+    return database.marks_of(bucket, height);
+  });
+}
+
+Task<Status> Prover::prove(BucketIndex first, BucketIndex end, const std::set<Party>& servers,
+                           const std::set<BucketIndex>& mended) {
+  if (!keeps_marks() || !rule_holds(Rule::share_marks)) co_return Status{};
+  std::vector<Task<Status>> proofs;
+  for (BucketIndex bucket = first; bucket < end; ++bucket) {
+    const unsigned parts = bucket == kRoot ? state_.params.stash_buckets() : 1;
+    for (unsigned i = 0; i < parts; ++i) {
+      const BucketIndex stored = bucket == kRoot ? kStashBucket + i : bucket;
+      proofs.push_back(prove_bucket(stored, servers, mended.contains(stored)));
+    }
+  }
+  auto ended = co_await all(std::move(proofs));
+  for (auto& status : ended) S3O_CO_TRY(status);
+  co_return Status{};
+}
+
+Task<Status> Prover::prove_bucket(BucketIndex bucket, const std::set<Party>& servers, bool mended) {
+  S3O_CO_ASSIGN(const auto row, co_await marks_of(bucket));
+  bool unknown = false;
+  std::set<Party> wrong;
+  for (const Party server : servers) {
+    if (!row || row->marks.size() != state_.servers.count() || !row->marks[server - 1u]) {
+      unknown = true;
+      continue;
+    }
+    S3O_CO_ASSIGN(const auto fits, co_await has_its_mark(bucket, *row, server));
+    unknown |= !fits;
+    if (fits && !*fits) wrong.insert(server);
+  }
+  if (unknown && mended) slots_.unproven();
+  if (wrong.empty()) co_return Status{};
+  co_return co_await put_right(bucket, *row, std::move(wrong));
+}
+
+/// Returns whether the server's shares have the mark, as it says itself, because it says so about
+/// what others have sent it, and gains nothing from a lie. std::nullopt if a share is damaged, or
+/// if a server of an older version does not understand the question.
+Task<Result<std::optional<bool>>> Prover::has_its_mark(BucketIndex bucket, const MarkRow& row,
+                                                       Party server) {
+  const MarkBucketRequest question{state_.session.epoch, state_.tree.tree_version, bucket,
+                                   *state_.scheme->mark_key(row.eviction, server)};
+  const auto answer = co_await state_.ask_again(server, MarkBucketRequest::kType, encode(question));
+  if (!answer && (answer.error().code == Errc::corrupt || answer.error().code == Errc::bad_request))
+    co_return std::optional<bool>();
+  if (!answer) co_return fail(answer.error());
+  const auto found = decode<MarksAnswer>(answer->body());
+  co_return std::optional(found && found->marks.size() == 1 &&
+                          found->marks[0] == *row.marks[server - 1u]);
+}
+
+Task<Mark> Prover::mark_of(const MarkRow& row, Party server, const Shares& shares) const {
+  const Seed key = *state_.scheme->mark_key(row.eviction, server);
+  return offload(state_.environment.pool, [this, key, &shares] {
+    std::vector<const std::uint8_t*> slots;
+    for (const Bytes& share : shares) slots.push_back(share.data());
+    return ShareMark(key, state_.params.slot_size()).of(slots);
+  });
+}
+
+/// Reads all shares of a bucket from all servers.
+Task<std::shared_ptr<const Prover::Shown>> Prover::read(BucketIndex bucket, const MarkRow& row) {
+  const Bytes servers = state_.in_step.members();
+  const auto shown = std::make_shared<Shown>();
+  for (std::size_t slot = 0; slot < state_.params.bucket_size && !state_.dead; ++slot) {
+    const auto answers = co_await slots_.read(address(bucket, slot), servers);
+    for (std::size_t i = 0; i < servers.size(); ++i) {
+      if (answers[i] && answers[i]->body().size() == state_.params.slot_size())
+        shown->shares[servers[i]].emplace_back(answers[i]->body().begin(),
+                                               answers[i]->body().end());
+    }
+  }
+  std::erase_if(shown->shares,
+                [&](const auto& each) { return each.second.size() != state_.params.bucket_size; });
+  for (const auto& [server, shares] : shown->shares) {
+    if (!row.marks[server - 1u]) continue;
+    const Mark mark = co_await mark_of(row, server, shares);
+    if (mark == row.marks[server - 1u])
+      shown->fitting.push_back(server);
+    else
+      shown->others.insert(server);
+  }
+  co_return shown;
+}
+
+/// Deals with a bucket in which these servers do not have the shares of their marks. A server that
+/// helped with their repair may answer correctly the next time.
+Task<Status> Prover::put_right(BucketIndex bucket, const MarkRow& row, std::set<Party> wrong) {
+  const std::size_t enough = state_.params.enough();
+  auto shown = co_await read(bucket, row);
+  for (unsigned again = 0; again < kAskAgain && shown->fitting.size() < enough && !state_.dead;
+       ++again) {
+    co_await state_.environment.clock.sleep(Servers::kRetryAfter);
+    shown = co_await read(bucket, row);
+  }
+  if (state_.dead) co_return fail(*state_.dead);
+  for (const Party server : shown->others)
+    if (!wrong.contains(server)) name(server, bucket);
+  for (const Party server : wrong) {
+    if (std::ranges::find(shown->fitting, server) != shown->fitting.end()) continue;
+    Status dealt;
+    if (shown->fitting.size() >= enough)
+      dealt = co_await give_shares(bucket, row, *shown, server);
+    else
+      dealt = co_await disown(bucket, server);
+    if (!dealt) co_return dealt;
+  }
+  co_return Status{};
+}
+
+/// Gives a server the shares that follow from those of the servers that still have theirs.
+Task<Status> Prover::give_shares(BucketIndex bucket, const MarkRow& row, const Shown& shown,
+                                 Party server) {
+  const ByteSpan sources = ByteSpan(shown.fitting).first(state_.params.enough());
+  Shares right;
+  for (std::size_t slot = 0; slot < state_.params.bucket_size; ++slot) {
+    std::vector<ByteSpan> shares;
+    for (const Party source : sources) shares.emplace_back(shown.shares.at(source)[slot]);
+    right.push_back(recover_at(server, sources, shares));
+  }
+  const Mark mark = co_await mark_of(row, server, right);
+  if (mark != row.marks[server - 1u]) {
+    spdlog::error(
+        "the shares of bucket {} that server {} has now, and the mark that it gave when the bucket "
+        "was written, do not fit together, although the other servers' do: a server has lied",
+        bucket, server);
+    slots_.unproven();
+    co_return Status{};
+  }
+  const auto has = shown.shares.find(server);
+  for (std::size_t slot = 0; slot < right.size(); ++slot) {
+    if (has != shown.shares.end() && has->second[slot] == right[slot]) continue;
+    const SlotAddress at = address(bucket, slot);
+    S3O_CO_TRY(co_await slots_.write(server, at, right[slot]));
+    slots_.healed(server, at);
+  }
+  ++state_.contents.changed;
+  co_return Status{};
+}
+
+Task<Status> Prover::disown(BucketIndex bucket, Party server) {
+  const DisownRequest request{state_.session.epoch, state_.tree.tree_version, bucket};
+  const auto done = co_await state_.servers.ask(server, DisownRequest::kType, encode(request));
+  if (!done) co_return fail(done.error());
+  spdlog::error(
+      "server {} was sent wrong shares of bucket {}, and they are not used: too few other servers "
+      "show the shares that they had when the bucket was written",
+      server, bucket);
+  for (std::size_t slot = 0; slot < state_.params.bucket_size; ++slot) slots_.lost();
+  ++state_.contents.changed;
+  co_return Status{};
+}
+
+Task<Status> Prover::name_liars(SlotAddress at) {
+  const auto bucket = stored_bucket(at);
+  if (!bucket || !keeps_marks()) co_return Status{};
+  S3O_CO_ASSIGN(const auto row, co_await marks_of(*bucket));
+  if (!row || row->marks.size() != state_.servers.count()) co_return Status{};
+  const auto shown = co_await read(*bucket, *row);
+  if (state_.dead) co_return fail(*state_.dead);
+  for (const Party server : shown->others) name(server, *bucket);
+  co_return Status{};
+}
+
+/// Names a server in the log and in the status. It can be honest only if another server lied in a
+/// repair that was cut short before it was proven.
+void Prover::name(Party server, BucketIndex bucket) {
+  const Error named{
+      Errc::servers_disagree,
+      fmt::format("server {} does not show the shares of bucket {} that it had when the bucket was "
+                  "written: it is faulty or lies, or was repaired from one that lies",
+                  server, bucket)};
+  spdlog::error("{}", named.message);
+  state_.servers.troubles().failed(server, MessageType::certify, named, state_.now());
+}
+
+Task<Status> Prover::forget(SlotAddress at) {
+  const auto bucket = stored_bucket(at);
+  if (!bucket || !keeps_marks()) co_return Status{};
+  const auto row = co_await marks_of(*bucket);
+  if (row && !*row) co_return Status{};
+  state_.pending.unmarked.insert(*bucket);
+  co_return co_await committer_.commit_until_done();
+}
+
+}  // namespace s3oram

@@ -1,0 +1,61 @@
+// Proves with marks (docs/protocol.md, "Share marks") that servers hold the shares that they held
+// when an eviction wrote them, and finds out who does not.
+//
+// Whether a mark fits depends only on what was changed, not on what is in the slots: a bucket is
+// asked for, read and judged as a whole, with dead and empty slots like live ones.
+#pragma once
+
+#include <set>
+
+#include "oramcore/client/committer.h"
+#include "oramcore/client/slot_shares.h"
+
+namespace s3oram {
+
+/// One executor; not thread-safe. Use it only within a HealingTurn.
+class Prover {
+ public:
+  Prover(VolumeState& state, Committer& committer, SlotShares& slots)
+      : state_(state), committer_(committer), slots_(slots) {}
+
+  /// Compares what these servers hold with their marks, in the buckets from `first` on and before
+  /// `end`; the root stands for its stash part. Where a mark does not fit, gives the server the
+  /// shares that fit, if enough other servers still have theirs; otherwise names those that do not,
+  /// and has the server disown its shares, so that nothing is computed with them. Counts buckets of
+  /// `mended` (stored_bucket()), in which servers have given others shares, if there is no mark
+  /// that they could be compared with.
+  Task<Status> prove(BucketIndex first, BucketIndex end, const std::set<Party>& servers,
+                     const std::set<BucketIndex>& mended);
+  /// Names all servers that show other shares of the slot's bucket than they had when it was
+  /// written. Call it before the slot is given up.
+  Task<Status> name_liars(SlotAddress at);
+  /// Durably forgets the marks of the slot's bucket. Call it before its shares are replaced by
+  /// others.
+  Task<Status> forget(SlotAddress at);
+  /// Returns the bucket in which a server stores the slot; std::nullopt for the root buffer, whose
+  /// slots have no marks.
+  std::optional<BucketIndex> stored_bucket(SlotAddress at) const;
+
+ private:
+  struct Shown;
+  using Shares = std::vector<Bytes>;  // one server's shares of a bucket, by slot
+  bool keeps_marks() const { return state_.scheme->mark_key(0, 1).has_value(); }
+  SlotAddress address(BucketIndex bucket, std::size_t slot) const;
+  Task<Result<std::optional<MarkRow>>> marks_of(BucketIndex bucket);
+  Task<Mark> mark_of(const MarkRow& row, Party server, const Shares& shares) const;
+  Task<Status> prove_bucket(BucketIndex bucket, const std::set<Party>& servers, bool mended);
+  Task<Result<std::optional<bool>>> has_its_mark(BucketIndex bucket, const MarkRow& row,
+                                                 Party server);
+  Task<std::shared_ptr<const Shown>> read(BucketIndex bucket, const MarkRow& row);
+  Task<Status> put_right(BucketIndex bucket, const MarkRow& row, std::set<Party> wrong);
+  Task<Status> give_shares(BucketIndex bucket, const MarkRow& row, const Shown& shown,
+                           Party server);
+  Task<Status> disown(BucketIndex bucket, Party server);
+  void name(Party server, BucketIndex bucket);
+
+  VolumeState& state_;
+  Committer& committer_;
+  SlotShares& slots_;
+};
+
+}  // namespace s3oram

@@ -1,0 +1,317 @@
+// Servers that help to repair another one, and lie about it. Marks that the lost server gave before
+// show it (docs/protocol.md, "Share marks").
+#include "oramcore/field/gf256.h"
+#include "oramcore/sharing/shamir.h"
+#include "tests/sim/filled_volume.h"
+
+namespace s3oram {
+namespace {
+
+using test::pattern;
+
+class Marks : public test::FilledVolume {
+ protected:
+  static MessageType type_of(const Bytes& message) { return static_cast<MessageType>(message[2]); }
+  static std::uint64_t number_of(const Bytes& message) {
+    std::uint64_t number = 0;
+    std::memcpy(&number, message.data() + 8, sizeof number);
+    return number;
+  }
+
+  void lose(Party server) {
+    ASSERT_OK(cluster_.commit());
+    settle_evictions();
+    cluster_.kill_client();
+    cluster_.kill_server(server);
+    cluster_.lose(server);
+    cluster_.start_server(server);
+    ASSERT_OK(cluster_.reenrol({server}));
+    ASSERT_OK(cluster_.open_client());
+  }
+  Result<Healed> repair(std::set<Party> servers) {
+    return cluster_.run(cluster_.engine().scrub(std::move(servers)));
+  }
+  /// Returns whether the status names the server.
+  bool is_named(Party server) {
+    const auto trouble = cluster_.engine().status().servers[server - 1u].trouble;
+    return trouble && trouble->error.message.find("it is faulty or lies") != std::string::npos;
+  }
+  /// Changes all shares in the server's buckets, as if it had written them like that. The root
+  /// buffer stays as it is, because a lie there shows without marks.
+  void lie_about_buckets(Party liar) {
+    std::size_t slot = 0;
+    change_slots(liar, [&](Bytes& share) {
+      if (slot++ >= root_slots_written_) share[share.size() / 2] ^= 4;
+    });
+  }
+  void fill_and_settle() {
+    ASSERT_NO_FATAL_FAILURE(fill());
+    settle_evictions();
+    ASSERT_OK(cluster_.commit());
+    root_slots_written_ = cluster_.params().root_buffer_slots();
+  }
+
+  std::size_t root_slots_written_ = 0;
+};
+const VolumeParams kMarked[] = {test::safe_volume(Evictor::shuffle, 2),
+                                test::safe_volume(Evictor::shuffle, 3)};
+INSTANTIATE_TEST_SUITE_P(Volumes, Marks, testing::ValuesIn(kMarked), [](const auto& test) {
+  return fmt::format("A{}", test.param.evict_every);
+});
+
+// The tree has grown several times, so some buckets have got their content from others.
+TEST_P(Marks, ProveEveryBucketOfAnHonestRepair) {
+  ASSERT_NO_FATAL_FAILURE(fill_and_settle());
+  for (Party lost = 1; lost <= 3; ++lost) {
+    ASSERT_NO_FATAL_FAILURE(lose(lost));
+    std::size_t asked = 0;
+    cluster_.network.observer = [&](Party from, Party to, const Bytes& message) {
+      asked += from == kClient && to == lost && is_question(message) &&
+               type_of(message) == MessageType::mark_bucket;
+    };
+    const auto healed = repair({lost});
+    cluster_.network.observer = {};
+    ASSERT_OK(healed);
+    EXPECT_GT(healed->total(), 0u);
+    EXPECT_EQ(healed->lost, 0u);
+    EXPECT_EQ(healed->unproven, 0u);
+    EXPECT_GT(asked, 8u);
+    for (Party server = 1; server <= 3; ++server) EXPECT_FALSE(is_named(server));
+    ASSERT_NO_FATAL_FAILURE(check_contents());
+    for (BlockId block = 0; block < kBlocks; block += 3)
+      ASSERT_NO_FATAL_FAILURE(write(block, 50 + lost));
+  }
+  EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+}
+
+// The helper tells the repaired server and the client the same, so all shares lie on lines.
+TEST_P(Marks, ShowWhoTellsBothTheSameLie) {
+  ASSERT_NO_FATAL_FAILURE(fill_and_settle());
+  for (const auto& [lost, liar] : {std::pair<Party, Party>{3, 1}, {1, 2}}) {
+    ASSERT_NO_FATAL_FAILURE(lose(lost));
+    ASSERT_NO_FATAL_FAILURE(lie_about_buckets(liar));
+    const auto lied_to = repair({lost});
+    ASSERT_OK(lied_to);
+    EXPECT_GT(lied_to->lost, 0u);
+    for (Party server = 1; server <= 3; ++server)
+      EXPECT_EQ(is_named(server), server == liar) << "server " << int{server};
+    // Nothing was computed with what it sent: once it tells the truth, the repair is completed.
+    ASSERT_NO_FATAL_FAILURE(lie_about_buckets(liar));  // takes the change back
+    const auto healed = repair({lost});
+    ASSERT_OK(healed);
+    EXPECT_GT(healed->total(), 0u);
+    EXPECT_EQ(healed->lost, 0u);
+    EXPECT_EQ(healed->unproven, 0u);
+    ASSERT_NO_FATAL_FAILURE(check_contents());
+    const auto again = repair({});
+    ASSERT_OK(again);
+    EXPECT_EQ(again->total() + again->lost, 0u);
+  }
+  EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+  ASSERT_OK(cluster_.close_client());
+  go_on();
+}
+
+// The helper lies about one slot, to both. What the client then asks for does not depend on what is
+// in the slot: a block, an old copy of one, or nothing.
+TEST_P(Marks, AreCheckedAlikeWhateverIsInTheSlot) {
+  ASSERT_NO_FATAL_FAILURE(fill_and_settle());
+  const std::uint8_t weight = lagrange_at(3, Bytes{1, 2})[0];
+  std::set<std::map<std::pair<Party, MessageType>, unsigned>> reactions;
+  std::set<SlotAddress> slots;
+  const auto lie_about = [&](const SlotAddress& target) {
+    ASSERT_NO_FATAL_FAILURE(lose(3));
+    std::map<std::uint64_t, SlotAddress> mended;                   // by request id
+    std::map<std::pair<Party, std::uint64_t>, SlotAddress> asked;  // by server and number
+    std::map<std::pair<Party, MessageType>, unsigned> questions;
+    unsigned lies = 0;
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      const ByteSpan body = ByteSpan(message).subspan(Rpc::kHeaderSize);
+      const MessageType type = type_of(message);
+      Bytes lie = message;
+      if (from == kClient && is_question(message)) {
+        if (type == MessageType::contribute)
+          mended[decode<ContributeRequest>(body)->request_id] = decode<ContributeRequest>(body)->at;
+        if (type == MessageType::contribute) slots.insert(decode<ContributeRequest>(body)->at);
+        if (type == MessageType::read_slot)
+          asked[{to, number_of(message)}] = decode<ReadSlotRequest>(body)->at;
+        if (type == MessageType::read_slot || type == MessageType::heal_slot ||
+            type == MessageType::disown || type == MessageType::mark_bucket)
+          ++questions[{to, type}];
+      } else if (from == 1 && to == 3 && type == MessageType::masked_share &&
+                 is_question(message) &&
+                 mended[decode<MaskedShareRequest>(body)->request_id] == target) {
+        lie[lie.size() - 100] ^= gf::mul(weight, 5);
+      } else if (from == 1 && to == kClient && type == MessageType::read_slot &&
+                 body.size() == cluster_.params().slot_size() &&
+                 asked[{1, number_of(message)}] == target) {
+        lie[lie.size() - 100] ^= 5;
+      }
+      if (lie == message) return true;
+      ++lies;
+      cluster_.network.deliver(from, to, lie);
+      return false;
+    };
+    const auto healed = repair({3});
+    cluster_.network.filter = {};
+    ASSERT_OK(healed);
+    if (target.bucket == 0) return;  // only to learn which slots there are
+    EXPECT_GT(lies, 1u);
+    EXPECT_EQ(healed->lost, cluster_.params().bucket_size) << target.bucket << " " << target.slot;
+    EXPECT_TRUE(is_named(1));
+    reactions.insert(questions);
+    const auto again = repair({3});
+    ASSERT_OK(again);
+    EXPECT_EQ(again->lost + again->unproven, 0u);
+  };
+  ASSERT_NO_FATAL_FAILURE(lie_about({}));
+  std::set<SlotAddress> targets;
+  std::set<BucketIndex> chosen;
+  for (const SlotAddress& at : slots)
+    if (at.bucket != kRoot && (chosen.size() < 2 || chosen.contains(at.bucket)) &&
+        at.slot % 2 == 0) {
+      targets.insert(at);
+      chosen.insert(at.bucket);
+    }
+  ASSERT_GT(targets.size(), 4u);
+  for (const SlotAddress& target : targets) ASSERT_NO_FATAL_FAILURE(lie_about(target));
+  EXPECT_EQ(reactions.size(), 1u) << "servers see what is in the slot that one of them lied about";
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
+// The helper shows the client what it has, but sends the repaired server something else.
+TEST_P(Marks, PutRightWhatAHelperDoesNotShow) {
+  ASSERT_NO_FATAL_FAILURE(fill_and_settle());
+  ASSERT_NO_FATAL_FAILURE(lose(3));
+  unsigned lies = 0;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (from != 2 || to != 3 || !is_question(message) ||
+        type_of(message) != MessageType::masked_share || ++lies % 5 != 0)
+      return true;
+    Bytes lie = message;
+    lie[lie.size() - 100] ^= 4;
+    cluster_.network.deliver(from, to, lie);
+    return false;
+  };
+  const auto healed = repair({3});
+  cluster_.network.filter = {};
+  ASSERT_OK(healed);
+  EXPECT_GT(lies, 5u);
+  EXPECT_EQ(healed->lost + healed->unproven, 0u);
+  const auto again = repair({});
+  ASSERT_OK(again);
+  EXPECT_EQ(again->total() + again->lost, 0u);
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
+// A server of an older version gives no marks, and neither does one that does not want to.
+TEST_P(Marks, ThatAreMissingAreReported) {
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (from != 3 || to != kClient || type_of(message) != MessageType::mark_prepared) return true;
+    Bytes refusal = message;
+    refusal.resize(Rpc::kHeaderSize);
+    refusal[4] = static_cast<std::uint8_t>(Errc::bad_request);
+    cluster_.network.deliver(from, to, refusal);
+    return false;
+  };
+  ASSERT_NO_FATAL_FAILURE(fill_and_settle());
+  for (const auto& server : cluster_.engine().status().servers) EXPECT_FALSE(server.trouble);
+  cluster_.network.filter = {};
+  ASSERT_NO_FATAL_FAILURE(lose(3));
+  auto healed = repair({3});
+  ASSERT_OK(healed);
+  EXPECT_EQ(healed->lost, 0u);
+  EXPECT_GT(healed->unproven, 8u);
+  ASSERT_NO_FATAL_FAILURE(lose(2));
+  healed = repair({2});
+  ASSERT_OK(healed);
+  EXPECT_EQ(healed->lost + healed->unproven, 0u) << "this server gave its marks";
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
+// Without vault.db nothing is known of the marks, until evictions make new ones.
+TEST_P(Marks, AreLostWithTheClientAndComeBack) {
+  ASSERT_NO_FATAL_FAILURE(fill_and_settle());
+  ASSERT_OK(cluster_.close_client());
+  cluster_.lose_client();
+  ASSERT_OK(cluster_.rebuild_client());
+  ASSERT_OK(cluster_.open_client());
+  ASSERT_NO_FATAL_FAILURE(lose(3));
+  auto healed = repair({3});
+  ASSERT_OK(healed);
+  EXPECT_EQ(healed->lost, 0u);
+  EXPECT_GT(healed->unproven, 0u);
+  for (std::uint64_t generation = 20; generation < 28; ++generation)
+    for (BlockId block = 0; block < kBlocks; ++block)
+      ASSERT_NO_FATAL_FAILURE(write(block, generation));
+  settle_evictions();
+  ASSERT_NO_FATAL_FAILURE(lose(3));
+  healed = repair({3});
+  ASSERT_OK(healed);
+  EXPECT_EQ(healed->lost + healed->unproven, 0u);
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
+// An access that heals a slot gives all servers fresh shares, which have no marks. No server must
+// be named for it, wherever the client is killed.
+TEST_P(Marks, DoNotOutliveTheirShares) {
+  ASSERT_NO_FATAL_FAILURE(fill_and_settle());
+  ASSERT_OK(cluster_.close_client());
+  const std::size_t size = cluster_.disk(2).content(cluster_.slots()).size();
+  const std::size_t stride = cluster_.params().slot_size() + BucketVersion::kTrailer;
+  for (std::size_t at = cluster_.params().root_buffer_slots() * stride; at < size; at += 3 * stride)
+    cluster_.disk(2).rot("slots", at + 40, 4);
+  cluster_.stop_server(2);
+  cluster_.start_server(2);
+  ASSERT_OK(cluster_.open_client());
+  unsigned written = 0;
+  cluster_.network.observer = [&](Party from, Party, const Bytes& message) {
+    written +=
+        from == kClient && is_question(message) && type_of(message) == MessageType::heal_slot;
+  };
+  // Some slots are healed; the client is killed in the middle of one.
+  for (BlockId block = 0; block < kBlocks / 2; ++block) ASSERT_OK(cluster_.read(block));
+  ASSERT_GT(written, 0u);
+  const unsigned before = written;
+  const auto unread = std::make_shared<std::optional<Result<Bytes>>>();
+  for (BlockId block = kBlocks / 2; block < kBlocks && written == before; ++block) {
+    unread->reset();
+    cluster_.engine().read(block,
+                           [unread](Result<Bytes> content) { *unread = std::move(content); });
+    cluster_.run_until([&] { return unread->has_value() || written > before; });
+  }
+  cluster_.network.observer = {};
+  cluster_.kill_client();
+  ASSERT_OK(cluster_.open_client());
+  const auto scrubbed = repair({2});  // what is still damaged
+  ASSERT_OK(scrubbed);
+  EXPECT_EQ(scrubbed->lost, 0u);
+  ASSERT_NO_FATAL_FAILURE(lose(3));
+  const auto healed = repair({3});
+  ASSERT_OK(healed);
+  EXPECT_EQ(healed->lost, 0u);
+  EXPECT_GT(healed->unproven, 0u);
+  for (Party server = 1; server <= 3; ++server) EXPECT_FALSE(is_named(server));
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
+// A server that lies as a helper, when an access meets a slot that another one has lost, is named.
+TEST_P(Marks, NameWhoeverSpoilsASlotThatAnAccessMeets) {
+  ASSERT_NO_FATAL_FAILURE(fill_and_settle());
+  ASSERT_OK(cluster_.close_client());
+  const std::size_t size = cluster_.disk(2).content(cluster_.slots()).size();
+  const std::size_t stride = cluster_.params().slot_size() + BucketVersion::kTrailer;
+  for (std::size_t at = cluster_.params().root_buffer_slots() * stride; at < size; at += stride)
+    cluster_.disk(2).rot("slots", at + 40, 4);
+  cluster_.stop_server(2);
+  cluster_.start_server(2);
+  ASSERT_NO_FATAL_FAILURE(lie_about_buckets(1));
+  ASSERT_OK(cluster_.open_client());
+  for (BlockId block = 0; block < kBlocks && !is_named(1); ++block)
+    static_cast<void>(cluster_.read(block));
+  EXPECT_TRUE(is_named(1));
+  EXPECT_FALSE(is_named(2) || is_named(3));
+}
+
+}  // namespace
+}  // namespace s3oram
