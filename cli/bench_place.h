@@ -53,7 +53,8 @@ class BenchPlace {
 };
 
 /// Returns the type of the file system with this device number (as in st_dev). `mountinfo` is a
-/// text in the format of /proc/self/mountinfo. Empty if it does not list the device.
+/// text in the format of /proc/self/mountinfo. Returns an empty string if it does not list the
+/// device.
 std::string type_of_device(const std::string& mountinfo, unsigned major, unsigned minor);
 
 }  // namespace s3oram

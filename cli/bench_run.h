@@ -24,13 +24,13 @@ struct Measurement {
   bool more_is_better = true;
 };
 
-/// Reports what is being done, and which part of everything is done, from 0 to 1.
+/// Reports the current step, and the fraction of all steps that is done, from 0 to 1.
 using BenchProgress = std::function<void(double done, const std::string& doing)>;
 
 /// Makes all measurements, in the same order for every place:
 ///   in sequence    `size` bytes written, fsync included, and read again, cold, in pieces of 1 MiB;
-///   at random      cold reads of 4 KiB and 64 KiB, one at a time, each from another 64 KiB, with
-///                  their median and 99th percentile; writes, 64 at a time with an fsync behind;
+///   at random      cold reads of 4 KiB and 64 KiB, one at a time, each in another 64 KiB, with
+///                  their median and 99th percentile; writes, with an fsync after every 64;
 ///   durable write  4 KiB and an fdatasync, one at a time: median and 99th percentile;
 ///   files          empty ones created, looked up (stat), listed, renamed and deleted, one by one.
 /// Errors: failed, corrupt (what is read is not what was written).

@@ -75,11 +75,11 @@ void CredentialOptions::settle() {
 }
 
 void CredentialOptions::add_to(CLI::App& app) {
-  add(app, "", "What opens the vault (default: asks for a passphrase)");
+  add(app, "", "Passphrase or key file of the vault (default: asks for a passphrase)");
 }
 
 void CredentialOptions::add_new_to(CLI::App& app, const std::string& prefix) {
-  const std::string group = "What will open the vault (default: asks for a passphrase)";
+  const std::string group = "New passphrase or key file (default: asks for a passphrase)";
   source.prefix = prefix;
   auto* key = add(app, prefix, group);
   key->description("A file instead of a passphrase; created if missing");
@@ -93,7 +93,7 @@ void CredentialOptions::add_new_to(CLI::App& app, const std::string& prefix) {
 Result<Credential> existing_credential(const CredentialOptions& options, const Vault& vault) {
   warn_if_exposed(options.source.passfile);
   warn_if_exposed(options.keyfile);
-  // For an unprotected vault no one is asked.
+  // An unprotected vault needs no credential, so nobody is asked for one.
   if (options.no_passphrase) return Credential{};
   return existing_credential(options.source, options.keyfile, vault, options.early);
 }

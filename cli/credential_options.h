@@ -1,4 +1,4 @@
-// The options of several commands that say what opens a vault.
+// The options, common to several commands, for the passphrase or key file of a vault.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -20,20 +20,21 @@ struct CredentialOptions {
   EarlySecret early;
   Errand make_keyfile, remove_keyfile;
 
-  /// Adds --passfile, --passprog and --keyfile, which say what opens an existing vault. At most one
+  /// Adds --passfile, --passprog and --keyfile, the credential of an existing vault. At most one
   /// may be given. If none is given, the first of the variables S3ORAMFS_PASSFILE,
-  /// S3ORAMFS_PASSPROG and S3ORAMFS_KEYFILE that is set counts, and after these set_default().
+  /// S3ORAMFS_PASSPROG and S3ORAMFS_KEYFILE that is set counts; if none is set, the default of
+  /// set_default().
   void add_to(CLI::App& app);
-  /// Adds --PREFIXpassfile and so on, and --no-passphrase, which say what will open the vault.
+  /// Adds --PREFIXpassfile and so on, and --no-passphrase, for the new credential of a vault.
   void add_new_to(CLI::App& app, const std::string& prefix);
 
-  /// Sets what opens the vault if neither an option nor a variable says so.
+  /// Sets the credential that is used if neither an option nor a variable gives one.
   void set_default(PassphraseSource passphrase, std::filesystem::path file);
 
   /// Reads the files that the options name. Root calls it before it becomes the vault's owner.
   Status read_early();
-  /// Reads early what will open the vault. A key file that does not exist yet is created later, by
-  /// an errand.
+  /// Reads the new credential before root becomes the vault's owner. A key file that does not exist
+  /// yet is created later, by an errand.
   Status prepare_new();
 
  private:

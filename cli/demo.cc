@@ -181,7 +181,8 @@ Result<std::vector<RecordStretch>> measure(std::size_t accesses, SchemeKind kind
     S3O_TRY(volume->access({.block = block, .writes = true}));
     bar.show(0, "filling it");
   }
-  // A pace that this machine can keep. Otherwise the timing of the workloads would look alike.
+  // Choose a pace that this machine can keep. Otherwise the timing of all workloads would look
+  // alike.
   const auto filled = std::chrono::duration_cast<microseconds>(SteadyClock::now() - begin);
   const microseconds pace = std::max(kLeastPace, kSlack * filled / written);
   const microseconds time = pace * static_cast<std::int64_t>(accesses);

@@ -12,7 +12,7 @@
 namespace s3oram {
 
 struct PlannedAccess {
-  std::chrono::microseconds when{};  // not earlier than this, after the workload begins
+  std::chrono::microseconds when{};  // the earliest time, from the beginning of the workload
   std::uint64_t block = 0;
   bool writes = false;
 };

@@ -53,7 +53,7 @@ class JoinLinks {
     return keys;
   }
 
-  /// Tells the servers about all servers. A server that does not answer already serves, or will be
+  /// Tells the servers about all servers. A server that does not answer serves already, or is
   /// missed when the volume is made.
   Status tell(const std::vector<Party>& servers, const PeersRequest& peers) {
     Writer writer(Rpc::kHeaderSize);
@@ -170,10 +170,11 @@ Status gather_servers(Vault& vault, const VaultKeys& keys, const Patience& patie
     missing = missing_in(vault);
     if (missing.empty()) break;
     if (!for_ever && steady_clock::now() - start >= seconds(std::max(patience.wait, 0)))
-      return fail(Errc::unreachable,
-                  "not joined yet: {}; {} is kept: run the same command again when they have, and "
-                  "check that their ports can be reached",
-                  names_of(missing, vault), vault.directory().string());
+      return fail(
+          Errc::unreachable,
+          "not joined yet: {}; {} is kept: run the same command again once they have joined, and "
+          "check that their ports can be reached",
+          names_of(missing, vault), vault.directory().string());
     progress.update(names_of(missing, vault));
   }
   return tell_all(*links, vault);

@@ -37,7 +37,7 @@ constexpr unsigned kMostFirstHeight = 24;
 namespace fs = std::filesystem;
 
 Result<bool> parse_options(const Args& args, InitOptions& options) {
-  CLI::App app("Creates a vault: a directory with the keys and state of one private directory.",
+  CLI::App app("Creates a vault (keys and state, kept here) and its volume on the servers.",
                "s3oramfs init");
   app.add_option("VAULT", options.vault, "The directory to create, or an empty one")->required();
   add_place_options(app, options);

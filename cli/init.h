@@ -42,7 +42,7 @@ struct InitOptions {
   bool measures() const { return !local && (line.empty() || between == 0); }
 };
 
-/// Adds the options for what opens the vault, and for the numbers of its volume.
+/// Adds the options for the vault's credential, and for the numbers of its volume.
 void add_volume_options(CLI::App& app, InitOptions& options);
 
 // The common part of init and migrate.

@@ -130,8 +130,10 @@ Status await_end(const Vault& vault, const VolumeId& former) {
     S3O_ASSIGN(const bool moved, has_moved());
     if (moved) return {};
     if (!migration && migration.error().code == Errc::not_mounted)
-      return fail(Errc::not_mounted,
-                  "{}: unmounted before all blocks had moved: the next mount continues", directory);
+      return fail(
+          Errc::not_mounted,
+          "{}: unmounted before all blocks had moved; the next mount continues to move them",
+          directory);
     S3O_TRY(migration);
     S3O_ASSIGN(const auto failure, end_failure(*migration));
     if (!failure.empty() && std::exchange(told, failure) != failure)

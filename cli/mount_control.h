@@ -1,5 +1,5 @@
-// Questions to the daemon of a mounted vault, over VAULT/run/control.sock: one line there, and one
-// or two lines back (fused/daemon/control_socket.h).
+// Asks the daemon of a mounted vault, over VAULT/run/control.sock. A question is one line, and its
+// answer one or two (fused/daemon/control_socket.h).
 #pragma once
 
 #include <chrono>
@@ -27,9 +27,11 @@ class Question {
   /// long), not_mounted (the daemon ended before it read the question), failed (it ended later),
   /// and errors that the daemon itself returns.
   Result<nlohmann::json> answer();
-  /// Waits at most `wait` until answer() need not wait. Returns false if it still would.
+  /// Waits for at most `wait` until answer() can return immediately. Returns false if it still
+  /// cannot.
   bool is_answered(std::chrono::milliseconds wait) const;
-  /// Waits until answer() need not wait. Updates `progress` meanwhile. Errors: unreachable.
+  /// Waits until answer() can return immediately. Updates `progress` meanwhile. Errors:
+  /// unreachable.
   Status await(Progress& progress) const;
   /// Waits until the daemon's process is gone, for at most `most`.
   void await_exit(std::chrono::milliseconds most) const;

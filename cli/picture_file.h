@@ -9,8 +9,8 @@ namespace s3oram {
 
 /// Checks that write_picture() will be able to write `file`, the value of `option`. Call it before
 /// measuring what the picture shows, because that takes long. With `page`, the file may also be a
-/// page (.html). Errors: usage (a suffix other than .svg, .png or that), unsupported (a PNG needs a
-/// program that is not installed), failed (the file cannot be written).
+/// page (.html). Errors: usage (another suffix), unsupported (a PNG needs a program that is not
+/// installed), failed (the file cannot be written).
 Status check_picture(const std::string& file, const std::string& option = "--plot",
                      bool page = false);
 

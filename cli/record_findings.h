@@ -49,8 +49,8 @@ std::string probability_text(double p);
 /// A table for people. Its first row is the heading.
 using FindingsTable = std::vector<std::vector<std::string>>;
 
-/// Compares what a plain server finds with what this one finds, in stretches with the same number
-/// of accesses.
+/// Compares the findings of a plain server with those of this one. All stretches must have the same
+/// number of accesses.
 FindingsTable compare(const std::vector<RecordStretch>& stretches);
 /// Describes one record.
 FindingsTable describe(const RecordStretch& stretch);

@@ -66,9 +66,9 @@ Status report_repair(const Vault& of, const std::set<unsigned>& servers,
                              shares_of(of.config().params, repaired));
   if (!repaired.hindrance.empty())
     std::cerr << fmt::format(
-        "s3oramfs: the servers do not reach each other ({}): what they did not send each other "
-        "went through this machine, and the vault cannot be used until they do: see their logs, "
-        "and s3oramfs-serverd peers\n",
+        "s3oramfs: the servers do not reach each other ({}), so their shares went through this "
+        "machine; the vault cannot be used until they do: see their logs, and s3oramfs-serverd "
+        "peers\n",
         repaired.hindrance);
   if (repaired.unproven > 0)
     std::cerr << fmt::format(

@@ -72,8 +72,8 @@ Status check_database(const fs::path& path, const VaultConfig& config,
   return fail(Errc::damaged_vault, "{} (to restore anyway, move it away)", *other);
 }
 
-/// Says which servers differ between vault.json and the recovery file. They have moved since that
-/// file was written, or vault.json has changed by itself. Either way vault.json stays as it is.
+/// Says which servers differ between vault.json and the recovery file. Either they have moved since
+/// that file was written, or vault.json is damaged. In both cases vault.json stays as it is.
 void compare_servers(const Vault& vault, const VaultConfig& recovery, const fs::path& file) {
   const auto& here = vault.config().servers;
   const auto text_of = [](const ServerAddress& server) {
@@ -214,7 +214,7 @@ Status leave_old_servers(Vault& vault) {
   return {};
 }
 
-/// Returns what vault.db knows about files, if it can be read.
+/// Returns the rows of files in vault.db; std::nullopt if they are damaged.
 Result<std::optional<FilesDump>> former_files(const Vault& vault, Disk& disk) {
   auto files = dump_files(vault.database(), disk);
   if (files) return std::optional(std::move(*files));

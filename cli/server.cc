@@ -162,7 +162,7 @@ Status change_count(const Args& args, std::string_view what) {
               args.front());
 }
 
-/// The command without a word before the vault: only records the address.
+/// Runs the command without `list` or `replace`: only records the address.
 Status note(const Args& args) {
   CLI::App app(
       "Records a new address or key of a server; the vault must not be mounted.\n"

@@ -18,8 +18,8 @@ unsigned terminal_width();
 /// parentheses, and then its end.
 std::string fitted(std::string text, std::size_t width);
 
-/// Says on stderr that something is still going on. On a terminal it shows one line after a second,
-/// and rewrites it every second; elsewhere it writes a line every 10 s.
+/// Shows on stderr that a task is still in progress. On a terminal it shows one line after a
+/// second, and rewrites it every second; elsewhere it writes a line every 10 s.
 class Progress {
  public:
   explicit Progress(std::string doing) : doing_(std::move(doing)) {}

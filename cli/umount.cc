@@ -27,8 +27,8 @@ constexpr auto kEnd = 10s;
 // How long a daemon that was killed, and no longer listens, may still hold the vault.
 constexpr auto kKilled = 5s;
 constexpr auto kPoll = 20ms;
-// A daemon that still serves the mount after this time will go on serving it: it gives up requests
-// under way sooner than that.
+// A daemon that still serves the mount after this time will continue to do so, because it gives up
+// requests under way sooner than that.
 constexpr auto kServed = 60s;
 constexpr std::size_t kMostOfUmount = 4096;  // bytes of the unmounting program's messages
 
@@ -55,8 +55,8 @@ Status busy(const VaultMount& mount) {
 
 // An ordinary user can unmount only with a setuid helper. Root does the same in that user's place,
 // because in the user's directories the mount point's name may lead elsewhere at any time. For
-// root's own mounts this runs umount(8), which also updates its notes, but without its helper,
-// which may be this program.
+// root's own mounts this runs umount(8), which also updates /run/mount/utab, but without its
+// helper, which may be this program.
 Status unmount(const VaultMount& mount, const How& how) {
   if (is_covered(mount))
     return fail(Errc::bad_mount_point, "{}: another mount lies over it; unmount that first",

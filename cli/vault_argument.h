@@ -20,8 +20,8 @@ std::string variable_of(const char* name);
 /// same name. Errors: those of find_mount_settings().
 Result<std::optional<MountSettings>> named_mount(const std::string& text);
 
-/// Turns a name into the path of its vault; leaves a path as it is. What the name's file says about
-/// opening the vault becomes the default of `credential`, unless that is null.
+/// Turns a name into the path of its vault; leaves a path as it is. The credential in the name's
+/// file becomes the default of `credential`, unless that is null.
 CLI::Validator by_name(CredentialOptions* credential = nullptr);
 
 /// Adds the vault as the only positional argument of a command. If it is not given, the variable

@@ -127,7 +127,7 @@ class Check {
 
   bool is_sealed() const { return read_header(path_).kind == DatabaseHeader::Kind::sealed; }
 
-  /// Returns false, and adds a finding, if something prevents that.
+  /// Returns whether the database can be opened. If not, adds a finding.
   bool can_be_opened() {
     const Status known = require_known_seals(path_);
     Status right;

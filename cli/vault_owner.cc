@@ -49,7 +49,7 @@ Status require_own_directory(const std::filesystem::path& directory) {
   if (!is_roots(opened.status.st_uid))
     return refused(fmt::format("belongs to user {}", opened.status.st_uid));
   if (is_shared(opened.status, false) || !opened.exchangeable_in.empty())
-    return refused("others could exchange what root writes there");
+    return refused("other users could replace what root writes there");
   return {};
 }
 
