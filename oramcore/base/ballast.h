@@ -1,6 +1,6 @@
 // Room kept back on a party's disk, so that operations that free room (deleting, deciding an
-// eviction) can still be written when the disk is full (Rule::ballast). One thread at a time,
-// except for whole().
+// eviction) can still be written when the disk is full (Rule::ballast). Used by one thread at a
+// time, except for whole().
 #pragma once
 
 #include <atomic>

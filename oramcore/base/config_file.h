@@ -10,8 +10,9 @@
 
 namespace s3oram {
 
-/// For CLI::App::config_formatter(). Checks every line by itself. Errors (CLI::ConfigError) name
-/// the file and the line, say what is wrong, and suggest what was probably meant.
+/// A formatter for CLI::App::config_formatter(). Checks each line separately. Errors
+/// (CLI::ConfigError) name the file and the line, say what is wrong, and suggest what was probably
+/// meant.
 class ConfigFile : public CLI::ConfigTOML {
  public:
   /// Parses a command line with one option, and throws CLI::ParseError if it is wrong.

@@ -114,8 +114,8 @@ class SystemFile final : public File {
   }
 
  private:
-  /// Reserves from the beginning of the file. If it returns false, errno says why. Returns true
-  /// also if the file system cannot reserve.
+  /// Reserves from the beginning of the file. If it returns false, errno says why. Also returns
+  /// true if the file system cannot reserve room.
   bool allocate(std::uint64_t end) {
     int rc = 0;
     do rc = ::fallocate(descriptor_.get(), 0, 0, static_cast<off_t>(end));

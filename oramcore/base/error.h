@@ -39,7 +39,7 @@ enum class Errc : int {
   former_view = 44,  // the server no longer holds that tree version
 };
 
-/// What happened, to which file, server or option, and what to do next.
+/// Says what happened, to which file, server or option, and what to do next.
 struct Error {
   Errc code = Errc::failed;
   std::string message;

@@ -18,8 +18,7 @@ std::string short_size(std::uint64_t bytes);
 /// Returns a size such as "31.2 MiB", with about three digits.
 std::string human_size(std::uint64_t bytes);
 
-/// Returns a text that anybody may have written in a form that is safe for a terminal: control
-/// characters become \xNN.
+/// Returns an untrusted text in a form that is safe for a terminal: control characters become \xNN.
 std::string printable(const std::string& text);
 
 /// Does the same, but keeps line ends and tabs.

@@ -15,7 +15,7 @@ namespace s3oram {
 std::uint64_t usable_memory(const std::filesystem::path& root = "/");
 
 /// The least memory for a mount: without servers of its own, and with those of a local vault. With
-/// this much, and the parameters that `init` chooses, no process is killed
+/// this much memory, and the parameters that `init` chooses, no process is killed
 /// (tests/system/least_memory.sh).
 constexpr std::uint64_t kLeastMount = std::uint64_t{128} << 20;
 constexpr std::uint64_t kLeastLocalMount = std::uint64_t{320} << 20;

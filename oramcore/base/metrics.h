@@ -84,7 +84,7 @@ class Metrics {
   struct Family {
     Kind kind{};
     std::string help;
-    // By the text of their labels.
+    // The instruments, by the text of their labels.
     std::map<std::string, std::unique_ptr<Counter>> counters;
     std::map<std::string, std::unique_ptr<Gauge>> gauges;
     std::map<std::string, std::unique_ptr<Histogram>> histograms;

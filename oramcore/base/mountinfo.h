@@ -35,8 +35,8 @@ std::vector<VaultMount> parse_vault_mounts(const std::string& mountinfo);
 /// Returns the mounted vaults that this process sees now.
 std::vector<VaultMount> vault_mounts();
 
-/// Returns whether the daemon that served the mount has ended. Also false if the caller has no
-/// access.
+/// Returns whether the daemon that served the mount has ended. Also returns false if the caller has
+/// no access.
 bool is_dead(const std::filesystem::path& point);
 
 /// Returns the number of the mount in which an open file or directory lies; 0 if unknown.

@@ -56,7 +56,7 @@ enum class Rule {
   own_order,           // each version of a bucket has its own order of points
   asked_points,        // a rebuild counts the points that the server reports as asked as used
   fresh_points,        // no two accesses ask for one point of a bucket version
-  verified_answers,    // an answer that does not fit its rows' tags is not used
+  verified_answers,    // an answer that does not match its rows' tags is not used
   parity_row,          // a row that fails its checksum is rebuilt from the others
   early_reshuffle,     // a bucket whose dummies are used up is rewritten before it is asked
   cache_after_commit,  // a slot of the top's cache is used again only after its freeing has

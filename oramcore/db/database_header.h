@@ -26,8 +26,8 @@ inline constexpr std::uint32_t kSealFormat = 1, kApplication = 0x73336f72;  // "
 /// Checks the format of the seals. Errors: unsupported (a newer format).
 Status require_known_seals(const std::filesystem::path& file);
 
-/// Returns whether the pages of a sealed database were sealed with another key than `key`. False if
-/// no page can be read.
+/// Returns whether the pages of a sealed database were sealed with another key than `key`. Returns
+/// false if no page can be read.
 bool is_of_other_key(const std::filesystem::path& file, const PageKey& key);
 
 }  // namespace s3oram

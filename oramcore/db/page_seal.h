@@ -62,7 +62,7 @@ DatabaseId database_of(ByteSpan sealed_page);
 /// of a header and a page.
 struct FramePlace {
   std::uint32_t index = 0;              // number of the frame, from 1
-  std::uint32_t page = 0;               // the number of the page in the frame
+  std::uint32_t page = 0;               // number of the page that the frame holds
   std::array<std::uint8_t, 8> salts{};  // drawn by SQLite for this filling of the log
 };
 

@@ -131,8 +131,8 @@ class Database {
   /// From now on still_there() also fails if the database's directory is replaced by another one.
   void watch_directory();
 
-  /// Makes the statements of another thread fail, those that run now and those that begin while one
-  /// of them has rows left. Any thread, while the database is open.
+  /// Makes another thread's statements fail: those that run now, and those that begin while one of
+  /// them has rows left. Any thread, while the database is open.
   void interrupt();
 
   /// Closes the database and leaves its files as they are, because someone has replaced or damaged

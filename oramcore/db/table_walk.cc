@@ -74,9 +74,9 @@ bool TableWalk::is_proven(const std::optional<RowValues>& row) const {
                  table_.proves(*row));
 }
 
-/// Flips the bit that makes a row fit its checksum. A wrong bit in a cell pointer may lead to
-/// another row, which fits its own checksum; so a bit of the header counts only if the whole page
-/// is consistent with it.
+/// Flips the bit that makes a row match its checksum. A wrong bit in a cell pointer may lead to
+/// another row, which matches its own checksum; so a bit of the header counts only if the whole
+/// page is consistent with it.
 void TableWalk::mend_cells(TreePage& page) {
   unsigned tries = kMostTries;
   for (std::size_t i = 0; i < page.cells() && tries > 0; ++i) {

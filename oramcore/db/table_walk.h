@@ -1,6 +1,6 @@
 // Reads a table of a damaged SQLite file page by page, without SQLite, which trusts whatever a page
 // says. Corrects a row that stores a checksum (row_checksum.h) and in which a single bit has
-// changed: of all rows that differ in one bit, only the one that was written fits.
+// changed: of all rows that differ in one bit, only the one that was written matches it.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct WalkedTable {
   std::optional<std::size_t> number;  // the column that is a row's number
 
   bool has_checksums() const { return !columns.empty() && columns.back() == "checksum"; }
-  /// Returns whether the row fits its checksum.
+  /// Returns whether the row matches its checksum.
   bool proves(const RowValues& row) const;
 };
 
@@ -46,7 +46,7 @@ class DatabasePages {
 class TableWalk {
  public:
   /// Called for each row that can be read, in the order of the pages. `proven` is false if the row
-  /// does not fit its checksum and no single bit makes it fit.
+  /// does not match its checksum, even after any single bit is flipped.
   using Each = std::function<Status(RowValues row, bool proven)>;
   /// Called where rows may be missing, after the last proven row. `readable` is true if the cause
   /// is a row that is not proven, which comes next.

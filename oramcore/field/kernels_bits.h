@@ -10,9 +10,10 @@ namespace s3oram::gf {
 namespace {
 
 // --- Bit matrix product -------------------------------------------------------------------------
-// Uses the method of four Russians: of each four rows all 16 sums are computed, and four bits of a
-// row of the matrix select one of them. A pass takes the sums of eight such groups, for a strip of
-// columns so narrow that they stay in L1, and loads and stores each output once for all of them.
+// Uses the method of four Russians: for each group of four rows, all 16 sums are computed, and four
+// bits of a row of the matrix select one of them. A pass takes the sums of eight such groups, for a
+// strip of columns so narrow that they stay in L1, and loads and stores each output once for all of
+// them.
 
 constexpr std::size_t kGroup = 4;                        // rows
 constexpr std::size_t kSums = std::size_t{1} << kGroup;  // of a group

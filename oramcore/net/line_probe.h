@@ -25,7 +25,8 @@ class LineProbe {
   using Carry = std::function<Task<bool>(Party party, std::size_t bytes)>;
   struct Limits {
     Duration time{};          // how long to send, if the round trips are short
-    Duration most_time{};     // how long to send at most; long round trips take more than `time`
+    Duration most_time{};     // how long to send at most; more than `time` is needed if round trips
+                              // are long
     std::size_t bytes = 0;    // most bytes over all lines together
     std::size_t message = 0;  // most bytes in a message
   };

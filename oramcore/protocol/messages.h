@@ -73,8 +73,8 @@ constexpr QuestionType question_of(MessageType type) {
       type == MessageType::subshare || type == MessageType::store_rows ||
       type == MessageType::fetch_rows || type == MessageType::probe)
     question.kind = MessageKind::bulk_question;
-  // Traffic is asked for when people want the status, and they do not wait as long as bulk data may
-  // take.
+  // People wait for this answer when they ask for the status, so its deadline does not grow with
+  // the bulk data that is under way.
   if (type == MessageType::traffic) question.waits_in_line = false;
   // Measuring ends at a fixed time, even on a slow line.
   if (type == MessageType::probe || type == MessageType::measure) question.waits_in_line = false;
@@ -252,9 +252,9 @@ struct FitsRequest {
 };
 
 /// Open: raises the epoch by compare-and-set. The server's current session must be one of `known`
-/// (or already `next`); otherwise the vault is stale. `root` holds, for each root write from
-/// first_write_number(tree_version) on that all servers have acknowledged, its access (0 if not
-/// known). A server in this tree version that holds another write counts the slot as damaged.
+/// (or already `next`); otherwise the vault is stale. `root` lists the root writes that all servers
+/// have acknowledged, from first_write_number(tree_version) on, each by its access (0 if that is
+/// not known). A server in this tree version that holds another write counts the slot as damaged.
 /// `opening` counts this client's openings of the session at this server. After a restart, a server
 /// answers need_open to requests of an earlier opening, because it may lack what other servers sent
 /// for them.

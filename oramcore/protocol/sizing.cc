@@ -304,7 +304,7 @@ std::string size_reason(const Wishes& wishes, const VolumeParams& params, std::u
       wishes.block_size                     ? "as asked"
       : params.block_size < kSmallestBlock  ? "small, so that small changes are fast on this line"
       : params.block_size == kSmallestBlock ? "the smallest with which large files are fast"
-      : few ? "so that there are no more than 4 million, which take memory of this machine"
+      : few ? "so that there are at most 4 million, because each takes memory of this machine"
             : "the largest",
       few ? ""
           : fmt::format("; {:.1f} GiB of this machine's memory for {} million of them",

@@ -10,8 +10,8 @@
 
 namespace s3oram {
 
-/// Not thread-safe. If a notification fails, this is logged and the program goes on; the manager
-/// then does what the unit file says.
+/// Not thread-safe. If a notification fails, the failure is logged and the program continues; the
+/// manager then does what the unit file says.
 class ServiceManager {
  public:
   enum class Whose { ours, another };  // another: that of the process that started this one

@@ -1,4 +1,4 @@
-// Reads the secrets that open a vault. They are read late, so that users are not asked for nothing;
+// Reads the secrets that open a vault. They are read late, so that users are not asked in vain;
 // only root reads them early (EarlySecret).
 #include "oramcore/vault/credential.h"
 

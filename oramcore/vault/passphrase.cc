@@ -91,7 +91,7 @@ Result<std::string> ask(const std::string& prompt, const std::string& without_te
   QuietTerminal terminal;
   if (!terminal.usable()) return fail(Errc::usage, "{}", without_terminal);
   std::string line;
-  line.reserve(kLongest);  // so that no growing leaves copies behind
+  line.reserve(kLongest);  // because growing would leave copies behind
   const bool read = terminal.say(prompt) && terminal.read_line(line) && terminal.say("\n");
   if (read) return line;
   sodium_memzero(line.data(), line.size());

@@ -103,9 +103,9 @@ class Vault {
 
   /// Locks the vault for this process until the Vault is destroyed. Errors: vault_in_use.
   Status lock();
-  /// Locks the vault, and waits for a process that is about to release it: a daemon goes on writing
-  /// for a while after an unmount, and a killed one takes a moment to end. Calls `waiting` from
-  /// time to time. Errors: vault_in_use (it is mounted, or was not released within 20 s).
+  /// Locks the vault, and waits for a process that is about to release it: a daemon continues to
+  /// write for a while after an unmount, and a killed one takes a moment to end. Calls `waiting`
+  /// from time to time. Errors: vault_in_use (it is mounted, or was not released within 20 s).
   Status lock_when_left(const std::function<void()>& waiting);
   /// Returns a copy of the lock, which keeps it held for the next program that this process
   /// executes.

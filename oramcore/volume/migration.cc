@@ -239,7 +239,7 @@ Status check_block_numbers(std::uint64_t blocks, unsigned height, const VolumePa
   if (blocks <= most / 2) return {};
   return fail(
       Errc::unsupported,
-      "the tree of the new volume is too low: it takes {} blocks while it grows, but {} have to "
+      "the tree of the new volume is too small: it can hold {} blocks while it grows, but {} must "
       "be moved",
       most / 2, blocks);
 }

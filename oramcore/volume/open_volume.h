@@ -30,7 +30,7 @@ struct OpenPart {
   std::unique_ptr<VolumeEngine> engine;  // used on the thread
 };
 
-/// Returns what a user is told of shares that were healed.
+/// Returns the result of healing as a user is shown it.
 RepairedVolume repaired(const Healed& healed);
 
 /// It is wide because it implements Volume, for one engine or, while blocks move, for two.

@@ -1,4 +1,4 @@
-// What a vault says about its volume, and checks before the volume is used.
+// Describes a vault's volume, and checks the vault before the volume is used.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ Status check_owner(const Vault& vault, const VaultKeys& keys);
 Status check_usable(const Vault& vault, const VaultKeys& keys);
 /// Checks that the server can be replaced.
 Status check_replaceable(const Vault& vault, Party server);
-/// Checks the places of blocks in vault.db before a migration goes on. A block whose row is bad
+/// Checks the places of blocks in vault.db before a migration continues. A block whose row is bad
 /// would be read from the source, whose content is outdated.
 Status check_places(const Vault& vault, Disk& disk);
 

@@ -54,7 +54,7 @@ struct VolumeStatus {
     // is nothing.
     std::string stalled_at;
     double stalled_seconds = 0;
-    // Whether the server takes part in its mirror, which goes on without servers that are away or
+    // Whether the server takes part in its mirror, which works without servers that are away or
     // catching up.
     enum class Place { in_step, catching_up, away };
     Place place = Place::in_step;

@@ -324,10 +324,10 @@ Task<void> Gate::pass_on_questions(std::shared_ptr<Visit> visit) {
 Task<bool> Gate::handshake(Visit& visit) {
   Bytes said, frame;
   if (const auto closed = visit.enter(silent_); !closed.empty())
-    warn(closed, "it had not said who it is, and too many others have come since");
+    warn(closed, "it had not identified itself, and too many others have connected since");
   if (!co_await hear_hello(visit, said)) co_return false;
   if (const auto closed = visit.enter(knocking_); !closed.empty())
-    warn(closed, "it had not shown its key, and too many others have come since");
+    warn(closed, "it had not shown its key, and too many others have connected since");
   error_code error;
   co_await visit.inner.async_connect(Unix::endpoint(inner_), into(error));
   if (error || !co_await write_all(visit.inner, said)) co_return false;

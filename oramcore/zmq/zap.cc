@@ -114,8 +114,8 @@ std::string ZapHandler::judge(const std::vector<zmq::message_t>& request) {
   return {};
 }
 
-// Anyone who reaches the port can cause these warnings, so they are limited, in order not to fill
-// the disk.
+// Anyone who reaches the port can cause these warnings, so their rate is limited. Otherwise the log
+// could fill the disk.
 void ZapHandler::warn_refused(const std::string& why) {
   if (refusals_.pass(now()))
     spdlog::warn("refused a connection from {}: {}{}", address_(), why, refusals_.more());

@@ -19,7 +19,7 @@ namespace s3oram {
 /// handler ZeroMQ would admit everyone.
 inline constexpr const char* kZapDomain = "s3oramfs";
 
-/// Answers ZeroMQ's requests on a separate thread, which goes on after every error. Thread-safe.
+/// Answers ZeroMQ's requests on a separate thread, which continues after every error. Thread-safe.
 class ZapHandler {
  public:
   using Admitted = std::map<PublicKey, Party>;
