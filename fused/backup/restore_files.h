@@ -18,7 +18,7 @@ struct RestoredFiles {
   std::size_t blocks = 0;  // blocks of the backup
 };
 
-/// Everything that a vault.db holds about files.
+/// All rows of a vault.db that are about files.
 struct FilesDump {
   Bytes tables;                     // a dump (backup_format.h)
   std::vector<BackupList> backups;  // the backups on the device

@@ -20,7 +20,8 @@ class CachedBlocks {
   Handle add(Node& node, std::uint64_t index);
   /// Updates all counts and lists from the block's state. Call it after every change of that state.
   void account(const Handle& block);
-  /// Detaches the block from its file, so that it is no longer found. A transfer in flight goes on.
+  /// Detaches the block from its file, so that it is no longer found. A transfer in flight
+  /// continues.
   void cut_off(const Handle& block);
   /// Marks the block as the one used most recently.
   void used(const Handle& block) {
@@ -45,7 +46,7 @@ class CachedBlocks {
   const List& dirty() const { return dirty_; }  // the oldest first
 
  private:
-  /// Roughly the memory that a block takes besides its data. It includes the node, because most
+  /// The memory that a block takes besides its data, roughly. It includes the node, because most
   /// files have one block.
   static constexpr std::size_t kOverhead = 768;
 

@@ -70,7 +70,8 @@ class DataCache {
   /// Turns at most `most` blocks from `index` on into holes, and advances `index` past them.
   /// Returns whether the file may have more blocks.
   Posix<bool> free_blocks(Node& node, std::uint64_t& index, std::size_t most);
-  /// SEEK_DATA (`data`) or SEEK_HOLE from `offset`, which lies inside the file.
+  /// Does what lseek(2) does with SEEK_DATA (if `data`) or SEEK_HOLE from `offset`, which lies
+  /// inside the file.
   Posix<std::uint64_t> seek(Node& node, std::uint64_t offset, bool data);
 
   /// Waits until the device has acknowledged everything written to these nodes so far. The next

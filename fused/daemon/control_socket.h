@@ -12,7 +12,7 @@
 //             bytes a second, 0 for no bound
 //   "migrate-rate RATE"
 //             {"ok":true} when that rate has changed
-//   "hurry"   {"ok":true}; silent servers are waited for no longer (FileSystem::hurry())
+//   "hurry"   {"ok":true}; the daemon no longer waits for silent servers (FileSystem::hurry())
 //   "drop"    {"ok":true}; contents that are durable are dropped from memory
 //   "lock"    {"ok":true} when everything is durable and the mount is about to be locked; until
 //             "status" has "locked", no request is answered

@@ -43,7 +43,7 @@ class LockedMount {
   /// Refuses the attempts that wait. The attempt that next() returned last must have been answered.
   ~LockedMount();
 
-  /// Waits for an attempt to unlock the mount, and returns it; nullptr once the mount has gone, or
+  /// Waits for an attempt to unlock the mount, and returns it; nullptr once the mount is gone, or
   /// end() was called.
   std::shared_ptr<Attempt> next();
   void end();

@@ -1,5 +1,5 @@
-// What remains of a mounted vault while it is locked. The daemon executes its own program again, so
-// that the kernel discards everything else in its memory: keys, names and contents.
+// The state that remains of a mounted vault while it is locked. The daemon executes its own program
+// again, so that the kernel discards everything else in its memory: keys, names and contents.
 #pragma once
 
 #include <cstdint>

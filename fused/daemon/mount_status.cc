@@ -206,7 +206,8 @@ void gauge_volume(const MountState& state, Metrics& metrics) {
   set("s3oramfs_capacity_blocks", "Blocks that fit before the tree grows by a level.",
       volume.capacity);
   set("s3oramfs_block_size_bytes", "Bytes of a block.", state.block_size);
-  set("s3oramfs_free_bytes", "Bytes for which there is room, or may be on servers elsewhere.",
+  set("s3oramfs_free_bytes",
+      "Bytes for which there is room, or for which remote servers may find room.",
       state.free_bytes);
   set("s3oramfs_can_grow", "0 while a disk has no room for a larger tree.", state.room.can_grow);
   set("s3oramfs_tree_height", "Levels of the tree below its root.", volume.height);
@@ -216,14 +217,15 @@ void gauge_volume(const MountState& state, Metrics& metrics) {
     set("s3oramfs_top_blocks", "Blocks in top.cache, which has the top of a ring's tree.",
         volume.top->blocks);
     set("s3oramfs_top_slots", "Blocks that top.cache has room for.", volume.top->slots);
-    set("s3oramfs_top_not_synced", "Writes that a power cut would have read from the server's log.",
+    set("s3oramfs_top_not_synced",
+        "Writes that would be read from the server's log after a power cut.",
         volume.top->not_synced);
     set("s3oramfs_most_evictions_due", "Evictions that may be due before accesses wait.",
         volume.top->most_evictions_behind);
   }
   set("s3oramfs_uncommitted_positions", "Changed places of blocks that no commit holds yet.",
       volume.uncommitted);
-  set("s3oramfs_evictions_due", "Evictions that accesses have made due, with the one under way.",
+  set("s3oramfs_evictions_due", "Evictions that are due, including the one under way.",
       volume.evictions_due);
   set("s3oramfs_eviction_running_seconds", "How long an eviction has been under way; 0 if none is.",
       volume.evicting_seconds);
@@ -242,17 +244,17 @@ void gauge_files(const FileSystemStatus& files, Metrics& metrics) {
   set("s3oramfs_failing_bytes", "The dirty bytes whose last write failed.", files.failing_bytes);
   set("s3oramfs_no_room_bytes", "The failing bytes for which there is no room.",
       files.no_room_bytes);
-  set("s3oramfs_unwritten_seconds", "Everything older than about this is durable.",
+  set("s3oramfs_unwritten_seconds", "The age beyond which nearly everything is durable.",
       seconds(files.lag));
-  set("s3oramfs_inodes", "Files, directories and all others with attributes.", files.inodes);
+  set("s3oramfs_inodes", "Files, directories and all other inodes.", files.inodes);
   set("s3oramfs_damage", "Places in vault.db's tables of files that are known to be damaged.",
       files.damage);
-  set("s3oramfs_lost_blocks", "Blocks that files name and vault.db has no place for.",
+  set("s3oramfs_lost_blocks", "Blocks that files name, and for which vault.db has no place.",
       files.lost_blocks);
   set("s3oramfs_backup_time_seconds", "When the names were last backed up, since 1970; 0 if never.",
       files.backup.time / kNsPerSecond);
   set("s3oramfs_backup_current", "1 if the backup has all changes.", files.backup.current);
-  set("s3oramfs_backup_held_blocks", "Blocks that are kept for the last backup alone.",
+  set("s3oramfs_backup_held_blocks", "Blocks that are kept only for the last backup.",
       files.backup.held);
 }
 

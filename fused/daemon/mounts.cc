@@ -94,7 +94,8 @@ Status clear_dead_mount(const std::filesystem::path& mountpoint) {
 }
 
 Result<bool> unmount_if_unused(const std::filesystem::path& mountpoint) {
-  // For root's mounts, umount(8) also updates its notes; an ordinary user needs the setuid helper.
+  // For root's mounts, umount(8) also updates /run/mount/utab; an ordinary user needs the setuid
+  // helper.
   const std::vector<std::string> words = ::geteuid() == 0
                                              ? std::vector<std::string>{"umount", "-i"}
                                              : std::vector<std::string>{"fusermount3", "-u"};
@@ -163,7 +164,7 @@ Status check_empty(const DirectoryHandle& mountpoint) {
 Status note_umount_helper(const std::filesystem::path& vault,
                           const std::filesystem::path& mountpoint) {
   if (::geteuid() != 0 || ::access("/sbin/umount.fuse.s3oramfs", X_OK) != 0) return {};
-  // -f makes mount(8) write its notes (/run/mount/utab) without mounting.
+  // With -f, mount(8) writes to /run/mount/utab without mounting.
   S3O_ASSIGN(auto end, run_program({"mount", "-i", "-f", "-c", "-t", kVaultMountType, "-o",
                                     "uhelper=fuse.s3oramfs", vault, mountpoint}));
   if (end.succeeded()) return {};

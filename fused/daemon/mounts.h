@@ -36,8 +36,8 @@ Status check_empty(const DirectoryHandle& mountpoint);
 
 /// Makes root's `umount DIRECTORY` call umount.fuse.s3oramfs, if it is installed. For root,
 /// umount(8) learns only the type "fuse" from the kernel, for which there is no helper; but it
-/// first looks at its notes in /run/mount/utab, which mount(8) writes. Does nothing for other
-/// users, who get the helper in any case. Both paths are as the kernel lists them. Errors: failed.
+/// first looks into /run/mount/utab, which mount(8) writes. Does nothing for other users, who get
+/// the helper in any case. Both paths are as the kernel lists them. Errors: failed.
 Status note_umount_helper(const std::filesystem::path& vault,
                           const std::filesystem::path& mountpoint);
 

@@ -92,7 +92,8 @@ Result<FileSystemOptions> file_system_options(const MountCommand& command) {
   options.root_uid = ids.users.outside(command.root_uid.value_or(::getuid()));
   options.root_gid = ids.groups.outside(command.root_gid.value_or(::getgid()));
   if (options.root_uid == kNoId || options.root_gid == kNoId)
-    return fail(Errc::usage, "-o uid, -o gid: this user namespace has no such id outside of it");
+    return fail(Errc::usage,
+                "-o uid, -o gid: outside of this user namespace that id does not exist");
   return options;
 }
 

@@ -1,4 +1,5 @@
-// Opens what a mount serves, from the vault's database to the files, and closes it in order.
+// Opens everything that a mount serves, from the vault's database to the files, and closes it in
+// the reverse order.
 #pragma once
 
 #include <optional>

@@ -113,7 +113,7 @@ Result<std::string> seal(Vault& vault, SealedDisk& disk) {
     if (!damage || !damage->empty()) return damage;
   }
   if (const std::uint64_t needed = room_needed(path); !has_room(path, needed))
-    return fmt::format("sealing needs {} of room on its disk for a while: make room there",
+    return fmt::format("sealing needs {} of temporary room on its disk: make room there",
                        human_size(needed));
   disk.step("seal-made", false);
   auto lost = copy_rows(path, made, disk);

@@ -1,4 +1,4 @@
-// Starts what a mount needs besides its files, and waits for its end.
+// Starts everything that a mount needs besides its files, and waits for the mount to end.
 #include "fused/daemon/serve_mount.h"
 
 #include <spdlog/spdlog.h>

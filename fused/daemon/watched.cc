@@ -17,7 +17,8 @@ MountState state_of(const Watched& watched) {
 }
 
 std::vector<Problem> look_at_health(const Watched& watched) {
-  static_cast<void>(watched.volume.server_traffic());  // silence shows only if asked
+  static_cast<void>(
+      watched.volume.server_traffic());  // a silent server is noticed only if it is asked
   auto problems = find_problems(state_of(watched));
   std::erase_if(problems,
                 [](const Problem& problem) { return problem.warning; });  // logged elsewhere
@@ -25,7 +26,8 @@ std::vector<Problem> look_at_health(const Watched& watched) {
 }
 
 std::string metrics_page(const Watched& watched) {
-  const auto links = watched.volume.server_traffic();  // a silent server shows in the state
+  const auto links =
+      watched.volume.server_traffic();  // a server that fails to answer is in the state
   gauge(watched.identity, state_of(watched), links, watched.metrics);
   return watched.metrics.text();
 }

@@ -23,7 +23,8 @@ inline bool is_acl(std::string_view attribute) {
 
 class Acl {
  public:
-  /// Parses an attribute. EINVAL if it is malformed, or not a list that the kernel would accept.
+  /// Parses an attribute. Returns EINVAL if it is malformed, or is not a list that the kernel would
+  /// accept.
   static Posix<Acl> parse(std::string_view attribute);
   /// Returns the list as an attribute.
   std::string attribute() const;
@@ -35,8 +36,8 @@ class Acl {
   std::uint32_t mode(std::uint32_t mode) const;
   /// Changes the list as chmod(2) does.
   void change_mode(std::uint32_t mode);
-  /// Makes a default list the access list of a new file, and returns the file's mode. `mode` is
-  /// what the program asks for; the umask has no effect.
+  /// Makes a default list the access list of a new file, and returns the file's mode. `mode` is the
+  /// mode that the program asks for; the umask is not applied to it.
   std::uint32_t inherit(std::uint32_t mode);
 
   /// Translates the ids of users and groups. Drops entries whose id has no translation, and returns

@@ -1,4 +1,4 @@
-// Commits of a file system: what each one contains, and what happens when it ends.
+// Commits a file system: collects the content of each commit, and applies its outcome.
 #pragma once
 
 #include <functional>

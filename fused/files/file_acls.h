@@ -1,6 +1,6 @@
 // Access control lists of files. They are stored as extended attributes, and the kernel enforces
-// them (default_permissions, FUSE_CAP_POSIX_ACL). It leaves to us their effect on modes, and their
-// inheritance.
+// them (default_permissions, FUSE_CAP_POSIX_ACL). The kernel does not handle their effect on modes,
+// nor their inheritance, so this class does.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ class FileAcls {
   /// Updates the access list after a change of the mode.
   PosixStatus change_mode(const Node& node, std::uint32_t mode);
 
-  /// What a new node inherits from its directory.
+  /// The mode and the lists that a new node inherits from its directory.
   struct Inherited {
     std::uint32_t mode = 0;
     std::vector<std::pair<std::string, std::string>> lists;  // as attributes: name, value

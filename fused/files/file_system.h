@@ -92,8 +92,8 @@ class FileSystem final : public CommitParticipant {
   // kernel holds until forget().
 
   /// "." finds an inode by its number alone, and ".." finds the parent of a directory. File handles
-  /// (NFS) need this, because they outlive the kernel's cache. ESTALE if the inode has no name any
-  /// more.
+  /// (NFS) need this, because they outlive the kernel's cache. Returns ESTALE if the inode no
+  /// longer has a name.
   Posix<struct stat> lookup(Ino parent, std::string_view name);
   void forget(Ino ino, std::uint64_t references);
   Posix<struct stat> make(const Caller& caller, Ino parent, std::string_view name,
@@ -107,10 +107,10 @@ class FileSystem final : public CommitParticipant {
   /// `flags`: RENAME_NOREPLACE, RENAME_EXCHANGE or RENAME_WHITEOUT, which puts a device with the
   /// number 0, owned by the caller, in the place of the old name. First flushes a file that
   /// replaces another, or is exchanged with one, so that after a crash the name has either the old
-  /// or the new content. Returns the directories whose parent has changed. EINTR, and nothing is
-  /// renamed, if the caller was `killed` during the flush: the kernel's update of the times, which
-  /// comes now, would be interrupted, and the kernel would report a lost write to the file's next
-  /// user.
+  /// or the new content. Returns the directories whose parent has changed. Returns EINTR, and
+  /// renames nothing, if the caller was `killed` during the flush: the kernel's update of the
+  /// times, which comes now, would be interrupted, and the kernel would report a lost write to the
+  /// file's next user.
   Posix<std::vector<Ino>> rename(
       Ino parent, std::string_view name, Ino new_parent, std::string_view new_name, unsigned flags,
       const std::function<bool()>& killed = [] { return false; }, const Caller& caller = {});

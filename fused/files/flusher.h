@@ -30,8 +30,8 @@ class Flusher {
   /// and before the destructor.
   void join();
 
-  /// Waits until another change may begin, so that the changes in memory stay bounded. EROFS if
-  /// read-only.
+  /// Waits until another change may begin, so that the changes in memory stay bounded. Errors:
+  /// EROFS.
   PosixStatus admit(Lock& lock);
   /// Waits until everything written to these nodes so far is acknowledged. The next commit then
   /// contains it.

@@ -40,7 +40,7 @@ class Inodes {
 
   // Finding nodes.
 
-  /// Returns a node that the kernel has looked up. ESTALE if it has not.
+  /// Returns a node that the kernel has looked up. Returns ESTALE if it has not.
   Posix<NodePtr> known(Ino ino);
   Posix<NodePtr> known_directory(Ino ino);
   /// Returns the node, which is read from its row if it is not in memory. `unlinked`: no name leads

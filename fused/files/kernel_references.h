@@ -1,5 +1,5 @@
-// What the kernel refers to in a mounted file system. A mount outlives its file system while it is
-// locked (fused/daemon/locked_mount.h), and the next one must know these inodes.
+// The inodes of a mounted file system to which the kernel refers. A mount outlives its file system
+// while it is locked (fused/daemon/locked_mount.h), and the next one must know these inodes.
 #pragma once
 
 #include <cstdint>

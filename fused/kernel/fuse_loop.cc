@@ -1,4 +1,4 @@
-// The leader's loop, and the handing over of the lead.
+// Runs the leader's loop, and hands the lead over.
 #include "fused/kernel/fuse_loop.h"
 
 #include <fcntl.h>

@@ -217,9 +217,10 @@ void do_readlink(fuse_req_t request, fuse_ino_t ino) {
 // ---- directories -------------------------------------------------------------------------------
 
 // A program may return to an old position, and must find its place even if the name there is gone.
-// In a listing that the kernel has cached it would not, because the kernel takes a position without
-// a name for the end. So the kernel may cache only listings of directories that are not open
-// elsewhere, and from which no name was removed for so long that no program will return to it.
+// In a listing that the kernel has cached the program would not find it, because there a position
+// without a name counts as the end. So the kernel may cache only listings of directories that are
+// not open elsewhere, and from which no name was removed for so long that no program will return to
+// it.
 constexpr std::int64_t kPositionsLast = 600'000'000'000;  // ns
 
 /// Reads the handle of an open directory. Returns the time at which the kernel began to cache its

@@ -21,7 +21,7 @@ struct KernelMountOptions {
   gid_t gid = 0;
 };
 
-/// What the daemon needs in order to serve a mount.
+/// The descriptors with which a daemon serves a mount.
 struct KernelMount {
   Descriptor device;  // the open /dev/fuse
   Descriptor abort;   // what Guard::abort_of() returned, or none

@@ -19,7 +19,7 @@ namespace s3oram {
 struct FileCheckInput {
   std::uint32_t block_size = 0;
   std::vector<bool> mapped;        // by block: whether the volume holds it
-  bool all_known = true;           // a block that is not `mapped` is nowhere else
+  bool all_known = true;           // a block that is not `mapped` does not exist anywhere
   std::set<BlockId> unreadable;    // mapped, but too few servers had it intact at the last read
   std::int64_t now = 0;            // ns since 1970; the times of inodes that are recreated
   std::uint32_t uid = 0, gid = 0;  // the owner of a root directory that is recreated

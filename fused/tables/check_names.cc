@@ -21,8 +21,9 @@ const char* called(std::uint32_t mode) {
                                           : "nothing that exists";
 }
 
-/// Returns the type of the mode, unless it is impossible or both the name and the content
-/// contradict it.
+/// Returns the file type in the inode's mode. If the mode has no valid type, or if the name and the
+/// content agree on another one, returns that type instead. A symbolic link without a target counts
+/// as a regular file.
 std::uint32_t type_of(Ino ino, const CheckedInode& inode) {
   if (ino == kRootIno) return S_IFDIR;
   const std::uint32_t content = inode.children > 0 ? S_IFDIR : inode.extents > 0 ? S_IFREG : 0;

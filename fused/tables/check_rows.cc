@@ -50,8 +50,8 @@ bool check_tables(CheckModel& model) {
       fmt::format("INSERT OR REPLACE INTO fs_state (name, value) VALUES ('format', {})", kFormat));
   if (std::find(missing.begin(), missing.end(), "fs_state") == missing.end())
     model.found("missing-format", "vault.db, table fs_state",
-                "the number of the format is missing or damaged; the vault cannot be mounted "
-                "without it",
+                "the format number is missing or damaged, and without it the vault cannot be "
+                "mounted",
                 fmt::format("it is set to {}", kFormat));
   return true;
 }
