@@ -19,8 +19,8 @@
 namespace s3oram {
 namespace {
 
-// How long to keep answering once the client has come, because an answer may be lost and is then
-// requested again. A client that gets no answer assumes that the server already serves.
+// How long to keep answering once the client has connected, because an answer may be lost and is
+// then requested again. A client that gets no answer assumes that the server already serves.
 constexpr std::chrono::seconds kGrace{3};
 
 Bytes accepted() { return Bytes(Rpc::kHeaderSize); }
@@ -97,7 +97,7 @@ class Waiting {
     co_return accepted();
   }
 
-  /// Stores what the client has said. From now on the server does not wait when it is started
+  /// Stores what the client has sent. From now on the server does not wait when it is started
   /// again.
   Status keep(const PeersRequest& told) {
     S3O_ASSIGN(const auto servers, servers_of(told, invitation_, own_));
@@ -105,7 +105,7 @@ class Waiting {
     S3O_TRY(write_peers(options_.store, servers));
     S3O_TRY(remove_invitation(options_.store));
     joined_ = true;
-    spdlog::info("the client has come, and has named all {} servers", servers.size());
+    spdlog::info("the client has connected, and has named all {} servers", servers.size());
     clock_.call_after(kGrace, [this] { io_.stop(); });
     return {};
   }

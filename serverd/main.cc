@@ -51,7 +51,7 @@ Status become_owner_of(const std::filesystem::path& store) {
   return owner ? s3oram::become(*owner) : s3oram::fail(owner.error());
 }
 
-/// Returns the arguments as CLI11 needs them. A key may begin with a dash, and must not be taken
+/// Returns the arguments as CLI11 needs them. A key may begin with a dash, and must not be mistaken
 /// for an option.
 std::vector<std::string> arguments_of(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);

@@ -36,8 +36,8 @@
 namespace s3oram {
 namespace {
 
-// How long a previous server may take to be gone: one that a mount started, which ends with the
-// mount, or one that was killed, whose last writes the kernel waits for.
+// How long a previous server may take to end: one that a mount started, which ends with the mount,
+// or one that was killed, whose last writes the kernel waits for.
 constexpr std::chrono::seconds kOfMount{15}, kKilled{5};
 constexpr std::chrono::milliseconds kPoll{50};
 constexpr unsigned kReaders = 8;  // more than processors: they wait for the disk

@@ -2,7 +2,7 @@
 //   lock         locked while a server runs on the store
 //   server.key   the server's secret CURVE key, 0600, as one line of base64url
 //   clients      the public keys that may connect as the client, one a line
-//   invitation   what this server was invited by, until its client has come (s3oramfs-serverd join)
+//   invitation   the string of s3oramfs-serverd join, until this server's client has connected
 //   peers        all servers of the volume, "N=HOST:PORT,KEY" a line; this one may be among them
 // Empty lines and lines that begin with # are skipped. A server without TCP needs no file but lock.
 #pragma once

@@ -7,7 +7,7 @@
 // where sh() shifts a row's header by one entry. The new rows are the sum of all a_r, with the
 // attempt and the place as entry 0:
 //
-//   step 0   two workers send each other theirs; of more, all send theirs to the tile's adder
+//   step 0   two workers send each other theirs; more workers send theirs to the tile's adder
 //   step 1   the adder sends the sum to the other workers, if there are more than two
 //   step 2   the adder sends the new rows to the takers that are no workers
 //
