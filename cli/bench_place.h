@@ -1,4 +1,4 @@
-// Where a benchmark works: a new subdirectory of the measured directory. It is removed at the end,
+// The place of a benchmark: a new subdirectory of the measured directory. It is removed at the end,
 // even if the program is interrupted or told to end.
 #pragma once
 

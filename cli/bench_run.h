@@ -12,7 +12,7 @@ namespace s3oram {
 
 struct BenchOptions {
   std::uint64_t size = 64 << 20;  // bytes of the file that is written and read; 1 MiB at least
-  double seconds = 5;             // limit for each measurement that could go on forever
+  double seconds = 5;             // limit for each measurement that would not end by itself
 };
 
 /// One figure.

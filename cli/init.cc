@@ -50,7 +50,7 @@ Result<bool> parse_options(const Args& args, InitOptions& options) {
   return parsed;
 }
 
-/// How many servers a scheme can have if any `threshold` of them may work together.
+/// The possible numbers of servers of a scheme, if any `threshold` of them may work together.
 struct ServerRange {
   std::size_t least, most;
 };

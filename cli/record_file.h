@@ -10,7 +10,7 @@
 
 namespace s3oram {
 
-/// What a server did for one request, or for one step of an eviction.
+/// The reads and writes of a server for one request, or for one step of an eviction.
 struct RecordedRequest {
   enum class Cause { access, root, eviction, upkeep };
   double time = 0;  // s since 1970

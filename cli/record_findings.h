@@ -1,4 +1,4 @@
-// What a record shows, and what statistical tests find in it.
+// Examines a record with counts and statistical tests.
 #pragma once
 
 #include <cstdint>

@@ -21,10 +21,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// With --force: how long the daemon may take to write, and then to end.
+// With --force: the time that the daemon has to write, and then to end.
 constexpr auto kForced = 30s;
 constexpr auto kEnd = 10s;
-// How long a daemon that was killed, and no longer listens, may still hold the vault.
+// The longest time for which a daemon that was killed, and no longer listens, holds the vault.
 constexpr auto kKilled = 5s;
 constexpr auto kPoll = 20ms;
 // A daemon that still serves the mount after this time will continue to do so, because it gives up

@@ -1,4 +1,4 @@
-// A vault as an argument: a path, the directory where it is mounted, or the name of a mount.
+// Takes a vault as an argument: a path, the directory where it is mounted, or the name of a mount.
 #pragma once
 
 #include <optional>

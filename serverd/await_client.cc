@@ -19,8 +19,9 @@
 namespace s3oram {
 namespace {
 
-// How long to keep answering once the client has connected, because an answer may be lost and is
-// then requested again. A client that gets no answer assumes that the server already serves.
+// The time for which the server keeps answering once the client has connected, because an answer
+// may be lost and is then requested again. A client that gets no answer assumes that the server
+// already serves.
 constexpr std::chrono::seconds kGrace{3};
 
 Bytes accepted() { return Bytes(Rpc::kHeaderSize); }

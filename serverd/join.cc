@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where the parts of a server are. A server that root sets up is a unit of the system.
+/// The places of the parts of a server. A server that root sets up is a unit of the system.
 struct Places {
   Path store, config, unit;  // unit: the file to write; empty if the unit is installed already
   std::string unit_name;     // empty if there is no unit

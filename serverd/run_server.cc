@@ -36,8 +36,8 @@
 namespace s3oram {
 namespace {
 
-// How long a previous server may take to end: one that a mount started, which ends with the mount,
-// or one that was killed, whose last writes the kernel waits for.
+// The time that a previous server may take to end: one that a mount started, which ends with the
+// mount, or one that was killed, whose last writes the kernel waits for.
 constexpr std::chrono::seconds kOfMount{15}, kKilled{5};
 constexpr std::chrono::milliseconds kPoll{50};
 constexpr unsigned kReaders = 8;  // more than processors: they wait for the disk
@@ -96,7 +96,7 @@ void lower_priority() {
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNicer);
 }
 
-/// What the program needs without a cache. (Connections take descriptors, for a while even those of
+/// The program's needs without a cache. (Connections take descriptors, for a while even those of
 /// strangers that say nothing.)
 constexpr Needs kNeeds{
     .file_bytes = 16 << 20, .open_files = 128, .address_space = std::uint64_t{192} << 20};

@@ -118,7 +118,7 @@ Result<Descriptor> lock_files(const Path& store) {
   Descriptor lock(::open(store.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (lock.get() < 0) return system_failure(errno, "store {}", store.string());
   while (::flock(lock.get(), LOCK_EX) != 0)
-    if (errno != EINTR) break;  // the file system cannot lock directories: go on without a lock
+    if (errno != EINTR) break;  // the file system cannot lock directories: continue without a lock
   return lock;
 }
 

@@ -40,7 +40,7 @@ std::optional<BackupPart> decode_backup_part(ByteSpan block);
 /// Used by one thread at a time.
 class TablesDump {
  public:
-  /// What to do with rows that do not match their checksums.
+  /// The treatment of rows that do not match their checksums.
   enum class Damaged {
     marked,   // they are dumped with a mark, and stay damaged when they are loaded
     refused,  // they end the dump with an error, as does any sign of missing rows

@@ -104,7 +104,7 @@ class Backups {
   BackupList last_, older_;
   bool making_ = false, failing_ = false, outdated_ = true;
   bool list_changed_ = false, list_committing_ = false, changes_committing_ = false;
-  // Whether vault.db says that the last backup contains everything: now, and after the commit under
+  // True if vault.db says that the last backup contains everything: now, and after the commit under
   // way.
   bool noted_ = false, noting_ = false;
   unsigned writing_ = 0;

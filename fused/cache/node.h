@@ -40,14 +40,14 @@ struct CachedBlock {
   std::uint64_t in_flight_version = 0, durable_version = 0;
   unsigned pins = 0;   // threads that wait for the block; it is not evicted meanwhile
   int load_error = 0;  // errno
-  // When writing the block first failed, and when the write may be retried.
+  // The times at which writing the block first failed, and from which the write may be retried.
   std::optional<Timing::Time> failing_since;
   Timing::Time not_before{};
   int write_error = 0;     // errno
   unsigned no_room = 0;    // failures because the device was full and no room was coming
   std::uint64_t seen = 0;  // DataCache::settled_ when the write in flight began
 
-  // What CachedBlocks::account() has counted for this block.
+  // The bytes that CachedBlocks::account() has counted for this block.
   std::size_t charged = 0, charged_dirty = 0, charged_room = 0;
   bool counted_unflushed = false, counted_new = false;
   std::list<std::shared_ptr<CachedBlock>>::iterator place, turn;

@@ -24,7 +24,7 @@ class Packs {
  public:
   using Written = std::function<void(const Status&)>;
   using Read = std::function<void(Result<Bytes>)>;
-  /// What a pack needs from its owner.
+  /// The functions that packs need from their owner.
   struct Owner {
     std::function<BlockId()> take;                         // takes a free block
     std::function<void(BlockId)> free;                     // frees a block that nothing names

@@ -16,7 +16,7 @@
 //   "drop"    {"ok":true}; contents that are durable are dropped from memory
 //   "lock"    {"ok":true} when everything is durable and the mount is about to be locked; until
 //             "status" has "locked", no request is answered
-//   "unlock KIND SECRET"  {"ok":true} when a locked mount goes on. KIND: "passphrase" or
+//   "unlock KIND SECRET"  {"ok":true} when the mount is no longer locked. KIND: "passphrase" or
 //             "key_file"; SECRET: its bytes in hexadecimal, or nothing for a vault without one
 //   "end"     {"ok":true}, and a second line when the daemon has ended: {"ok":true} if everything
 //             is durable; no second line if it was killed

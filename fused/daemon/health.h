@@ -1,4 +1,4 @@
-// Says in words what is wrong with a mounted vault: a pure function of its state.
+// Describes what is wrong with a mounted vault. This is a pure function of the vault's state.
 #pragma once
 
 #include <chrono>
@@ -31,7 +31,7 @@ struct Problem {
   std::string text;        // the message for people
   /// The text without figures that keep changing, so that the log reports each problem once.
   std::string cause;
-  /// True if reads and writes still work, and writes become durable.
+  /// True if reads and writes still work, and writes still become durable.
   bool warning = false;
 };
 

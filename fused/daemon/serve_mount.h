@@ -25,7 +25,7 @@ struct Audience {
   LastWord at_the_end;  // commands that unmount
 };
 
-/// How an open file system gets its mount, and whom it notifies.
+/// Gives an open file system its mount, and is notified when the mount is served.
 struct Entrance {
   std::function<Result<std::unique_ptr<FuseMount>>(FileSystem&)> mount;
   /// Called once requests are answered. Errors: the mount is no longer wanted.

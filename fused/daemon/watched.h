@@ -14,7 +14,7 @@
 
 namespace s3oram {
 
-/// What the control socket and the metrics report on.
+/// The parts of a mount on which the control socket and the metrics report.
 struct Watched {
   MountIdentity identity;
   Volume& volume;

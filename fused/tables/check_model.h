@@ -70,7 +70,7 @@ struct CheckModel {
   bool refuse(const std::string& table, const Error& error);
 };
 
-// The steps, in their order. A step returns false if the check cannot go on.
+// The steps, in their order. A step returns false if the check cannot continue.
 
 /// check_rows.cc. Reports rows that hold impossible values, and leaves them out.
 bool check_tables(CheckModel& model);

@@ -9,10 +9,10 @@
 
 namespace s3oram {
 
-/// How many numbers are reserved at a time; a crash may skip them.
+/// The number of inode numbers that are reserved at a time; a crash may skip them.
 inline constexpr Ino kReservedAtOnce = 1 << 16;
-/// How many numbers are skipped above the largest one of a backup of the names that is restored:
-/// more than are likely to have been given out and freed since.
+/// A restore skips this many numbers above the largest one in the backup of the names, because
+/// others may have been given out and freed since. More are unlikely.
 inline constexpr Ino kSkippedByRestore = 1 << 24;
 
 /// Returns the first number that is not reserved; 0 if none is stored, or an impossible one.

@@ -1,5 +1,5 @@
-// Where a piece of a file lies: in a block of its own, or among others in a pack (packs.h). Extents
-// store either as one number: the number of the block, or a place in a pack.
+// The place of a piece of a file: a block of its own, or a part of a pack (packs.h). Extents store
+// either as one number: the number of the block, or a place in a pack.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Copies a database's log into the database while commits go on. By default SQLite does this during
-// the commit that fills the log: at a few hundred commits per second, one in a hundred would take
-// ten times as long as the others.
+// Copies a database's log into the database while commits continue. By default SQLite does this
+// during the commit that fills the log: at a few hundred commits per second, one in a hundred would
+// take ten times as long as the others.
 //
 // Once the whole log is copied, SQLite's next commit starts it again at its beginning. By the time
 // the copier is done there are always new pages, so the thread of the commits copies the last few

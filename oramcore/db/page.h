@@ -34,10 +34,10 @@ std::int64_t checksum_of(std::string_view table, const RowValue* values, std::si
 /// Decodes a record; std::nullopt if the bytes are not a record.
 std::optional<RowValues> decode_record(ByteSpan record);
 
-/// Whether rows have a number beside their record. `keyed` is a table WITHOUT ROWID.
+/// Says whether rows have a number beside their record. `keyed` is a table WITHOUT ROWID.
 enum class TreeKind : std::uint8_t { numbered, keyed };
 
-/// Where a cell lies on its page, and what it holds.
+/// The place of a cell on its page, and its content.
 struct PageCell {
   std::size_t begin = 0, end = 0;   // its bytes
   std::uint32_t left = 0;           // page number in an inner page's cell

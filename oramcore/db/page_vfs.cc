@@ -108,7 +108,7 @@ int write_database(SealedFile& file, const std::uint8_t* data, std::size_t size,
 
 // ---- a log's frames
 
-/// Where an offset lies in the log.
+/// The place of an offset in the log.
 struct LogPlace {
   std::uint32_t index;   // number of the frame; 0 for the log's header
   std::uint64_t within;  // offset from its beginning

@@ -14,7 +14,7 @@
 
 namespace s3oram {
 
-/// What a walk has to know about a table.
+/// The description of a table that a walk needs.
 struct WalkedTable {
   std::string name;
   std::uint32_t root = 0;  // page

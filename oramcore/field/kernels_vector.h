@@ -69,7 +69,7 @@ Step<V> keep_last(std::size_t size, const Step<V>& sum) {
 constexpr std::size_t kTile = 65536;  // bytes; a tile has up to half as much again
 constexpr std::size_t kLine = 64;     // bytes of a cache line, at least
 
-/// Where the next pass begins: rows[r] + begin.
+/// The beginning of the next pass: rows[r] + begin.
 struct Next {
   const std::uint8_t* const* rows;
   std::size_t begin;

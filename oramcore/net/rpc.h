@@ -20,7 +20,7 @@ namespace s3oram {
 
 struct RpcHeader;
 
-/// How Rpc treats a question. A protocol numbers its types in an enumeration, and defines
+/// Tells Rpc how to treat a question. A protocol numbers its types in an enumeration, and defines
 /// question_of(Type) beside it.
 struct QuestionType {
   std::uint16_t type = 0;

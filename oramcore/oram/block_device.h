@@ -20,7 +20,7 @@ class Database;
 /// highest one in use.
 using BlockId = std::uint64_t;
 
-/// How many more blocks a device can take, not counting writes in flight.
+/// The number of blocks that a device can still take, not counting writes in flight.
 struct Room {
   std::uint64_t blocks = std::uint64_t{1} << 48;  // blocks for which there is room already
   std::uint64_t more = 0;                         // blocks for which it may find room

@@ -113,7 +113,8 @@ struct HopReports {
   ThirdReport third;
 };
 
-/// What the client computes itself: the digests of the masks in each equation, by the places noted.
+/// The digests that the client computes itself: those of the masks in each equation, by the places
+/// noted.
 struct HopMasks {
   HopList first_to_second;  // s
   HopList second_to_third;  // p

@@ -33,7 +33,8 @@ Lines lines_of(const MeasuredLines& measured);
 /// measured.
 std::string to_text(const MeasuredLines& measured);
 
-/// What an access transfers and computes; includes evictions unless noted. Traffic is in bytes.
+/// The traffic and the computation of an access; includes evictions unless noted. Traffic is in
+/// bytes.
 struct AccessTraffic {
   std::uint64_t block = 0;              // what the access reads or writes
   double up = 0, down = 0;              // what the client sends and receives

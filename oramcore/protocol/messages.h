@@ -286,8 +286,8 @@ struct OpenAnswer {
 /// root write (kNoWriteNumber: none). The request holds either the query or a seed for it. The
 /// answer is slot_size bytes, or empty if another server aggregates.
 constexpr WriteNumber kNoWriteNumber = ~WriteNumber{0};
-/// How the servers that answer add up their products, so that only one block is sent down. Each
-/// multiplies its product by its Lagrange coefficient at 0. All except the aggregator mask the
+/// Orders the servers that answer to add up their products, so that only one block is sent down.
+/// Each multiplies its product by its Lagrange coefficient at 0. All except the aggregator mask the
 /// result with a seed that the client has too, and send it to the aggregator (MaskedShare).
 /// `request_id` names this attempt; those before `oldest` are over.
 struct SumOrder {

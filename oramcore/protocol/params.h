@@ -13,7 +13,7 @@ namespace s3oram {
 
 using VolumeId = std::array<std::uint8_t, 16>;
 
-/// How servers carry out an eviction plan.
+/// The ways in which servers can carry out an eviction plan.
 enum class Evictor : std::uint8_t {
   matrix = 0,   // Subroutine 3 of the paper: secret-shared matrices; any t and l
   shuffle = 1,  // a hidden permutation of the whole path (docs/protocol.md); t = 1, l = 3
@@ -24,13 +24,13 @@ enum class Evictor : std::uint8_t {
   polynomial = 3,
 };
 
-/// How shares and masks are made.
+/// The ways to make shares and masks.
 enum class Privacy : std::uint8_t {
   information_theoretic = 0,  // all are sent in full, as in the paper
   computational = 1,          // a seed is sent wherever it can replace them
 };
 
-/// How far the servers are trusted; up to t of them may be curious in either case.
+/// The degrees of trust in the servers; up to t of them may be curious in either case.
 enum class Security : std::uint8_t {
   honest_but_curious = 0,  // they follow the protocol
   malicious = 1,           // t of them may do anything, and the client checks what they do

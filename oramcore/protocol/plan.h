@@ -1,7 +1,7 @@
 // Plans an eviction: chooses, for each real block, its slot in the buckets that the eviction
 // writes. A pure function of positions (Subroutine 3, client side). The client knows every
-// position, so it makes the whole plan before it sends anything; a plan that does not fit is not
-// sent.
+// position, so it makes the whole plan before it sends anything; a plan that has no room for all
+// blocks is not sent.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ struct MatrixStep {
   std::vector<Move> moves;
 };
 
-/// Where a block of this version lies after the eviction: in slot `slot` of the bucket at `level`
-/// on its own path.
+/// The place of a block of this version after the eviction: slot `slot` of the bucket at `level` on
+/// its own path.
 struct Placement {
   std::uint64_t block;
   std::uint64_t version;

@@ -185,7 +185,7 @@ std::string scheme_reason(const VolumeParams& params) {
   if (!params.is_mirror()) return {};
   const unsigned threshold = params.scheme.threshold, servers = params.scheme.servers;
   const unsigned spare = servers - params.workers();
-  // A mount begins with most of them (InStep::least()), and goes on with the workers alone.
+  // A mount needs most of them to begin (InStep::least()), and then only the workers.
   const unsigned at_mount =
       servers - std::max({servers / 2 + 1, servers - threshold, params.workers()});
   return fmt::format(

@@ -37,7 +37,7 @@ std::optional<NTL::GF2EX> nearest(long enough, const NTL::Vec<NTL::GF2E>& at,
   return found;
 }
 
-/// Returns the first place in which the shares listed in `chosen` do not fit together.
+/// Returns the first place in which the shares listed in `chosen` are inconsistent.
 std::optional<std::size_t> first_misfit(std::size_t enough, ByteSpan points,
                                         std::span<const ByteSpan> shares,
                                         const std::vector<std::size_t>& chosen) {

@@ -1,4 +1,4 @@
-// Where a vault is and whose it is. Root has to know this, and to act on it, before it reads
+// Finds a vault, and its owner. Root needs to know both, and to become the owner, before it reads
 // anything in the vault. Other users use the path as they gave it.
 #pragma once
 

@@ -53,7 +53,7 @@ class LocalServers::Keeper {
         : process(program, vault, number, count, record), next_pause(pause) {}
     ServerProcess process;
     SteadyClock::time_point launched;
-    // When to launch the server again, if it has ended.
+    // The time to launch the server again, if it has ended.
     SteadyClock::time_point again = SteadyClock::time_point::max();
     std::chrono::milliseconds next_pause;
     // Protected by the mutex:

@@ -10,7 +10,7 @@
 
 namespace s3oram {
 
-/// How long to wait for the servers before giving up.
+/// The times to wait for the servers before giving up.
 struct LocalServersPatience {
   std::chrono::milliseconds start{20'000};
   std::chrono::milliseconds stop{20'000};     // time to stop; after that, they are killed

@@ -14,7 +14,7 @@ struct WantedLines {
   bool between = true;  // the lines between servers
 };
 
-/// What is known about the lines to servers that have admitted the client.
+/// The measured lines to servers that have admitted the client.
 struct FoundLines {
   /// True if a server already has the volume, with the vault's numbers; then nothing was measured.
   bool is_made = false;

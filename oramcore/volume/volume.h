@@ -50,11 +50,10 @@ struct VolumeStatus {
     // answering ("does not know ..."), if known; otherwise empty.
     std::string trouble;
     Errc trouble_code = Errc::ok;
-    // What a server that answers should have done long ago, such as "a root write"; empty if there
-    // is nothing.
+    // The overdue work of a server that answers, such as "a root write"; empty if there is none.
     std::string stalled_at;
     double stalled_seconds = 0;
-    // Whether the server takes part in its mirror, which works without servers that are away or
+    // The standing of the server in its mirror, which works without servers that are away or
     // catching up.
     enum class Place { in_step, catching_up, away };
     Place place = Place::in_step;
@@ -73,7 +72,7 @@ struct VolumeStatus {
   std::uint64_t evictions_due = 0;  // full groups of accesses, including the one under way
   double evicting_seconds = 0;      // time taken so far by the one under way
   std::uint64_t unreadable = 0;     // blocks whose last read failed
-  std::string failure;              // why the volume cannot go on; empty if it can
+  std::string failure;              // why the volume has failed for good; empty if it has not
   std::string evictions_stopped;    // why no more are begun: servers disagree; or empty
   std::string database_trouble;     // why commits of vault.db fail; empty if they do not
   double committing_seconds = 0;    // time taken so far by the commit under way
@@ -132,7 +131,7 @@ class Volume {
   /// it replaces vault.db. Until then the current vault.db can be opened, if it could before.
   /// Reports its progress to `options.progress`. Can be called again after an error or a crash.
   /// Shuts out any other client of the volume. Errors: exists, unreachable, refused_key,
-  /// wrong_volume (also: a server's store was set back), unsupported (a server is older) ...
+  /// wrong_volume (also: a server's store was rolled back), unsupported (a server is older) ...
   static Result<RebuiltVolume> rebuild(Vault& vault, const VaultKeys& keys,
                                        const VolumeOptions& options,
                                        const std::filesystem::path& file);
@@ -141,7 +140,7 @@ class Volume {
   /// they were given an empty one) or that have lost only their shares; for a local vault, creates
   /// missing stores. Then makes the servers check every slot that they hold, and heals damaged ones
   /// from the others' shares. Without `servers`, checks all of them, none of which may be empty,
-  /// and also heals shares that do not fit together. Reports its progress to `options.progress`.
+  /// and also heals shares that contradict each other. Reports its progress to `options.progress`.
   /// Can be called again after an error or a crash. A volume whose servers all have their places
   /// can also be opened. Errors: those of open(), and disk_full, usage (there is no such server),
   /// unsupported (a server is older, or the scheme has only one copy of everything).
@@ -171,7 +170,7 @@ class Volume {
   /// within a second. Any thread.
   virtual std::vector<std::vector<LinkTraffic>> server_traffic() = 0;
   /// Starts a scrub: all servers check everything that they hold, as in repair() without `servers`,
-  /// while accesses go on. status() reports on it, and close() ends it. Does nothing if one is
+  /// while accesses continue. status() reports on it, and close() ends it. Does nothing if one is
   /// under way. Any thread.
   virtual void begin_scrub() = 0;
   /// Begins to move to the volume in the vault's next/ (migrate). The device stays in use: its

@@ -39,7 +39,7 @@ constexpr int kBacklog = 1024;
 constexpr std::size_t kBuffer = 128 << 10;  // bytes for each direction of an admitted connection
 constexpr std::size_t kFrameOverhead = 64;  // CURVE's nonce and tag
 
-// How TCP notices a dead link.
+// The times and counts by which TCP notices a dead link.
 constexpr int kIdleS = 10, kProbeS = 5, kProbes = 3, kUnackedMs = 20'000;
 
 auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }

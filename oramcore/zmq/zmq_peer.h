@@ -54,8 +54,8 @@ class ZmqPeer : public std::enable_shared_from_this<ZmqPeer> {
   Handler handler_;
   Connected connected_;
   PeerState state_ = PeerState::connecting;
-  // When the server began to close connections before the handshake finished; std::nullopt if it
-  // does not.
+  // The time since which the server closes connections before the handshake finishes; std::nullopt
+  // if it does not.
   std::optional<std::chrono::steady_clock::time_point> broken_off_;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   std::shared_ptr<ZmqSocket> dealer_;

@@ -11,7 +11,7 @@
 namespace s3oram {
 namespace {
 
-// How many messages are passed on before other work on the executor may run.
+// The number of messages that are passed on before other work on the executor may run.
 constexpr int kBatch = 64;
 constexpr std::size_t kMostFrames = 2;
 // Messages queued per connection; the senders' own limits are far below.
