@@ -19,7 +19,8 @@ class Async : public testing::Test {
     io_.run_for(std::chrono::seconds(20));
     return io_.stopped();
   }
-  /// Runs what can run without waiting. (A coroutine that waits counts as something left to do.)
+  /// Runs everything that can run without waiting. (A coroutine that waits counts as something left
+  /// to do.)
   void settle() {
     io_.restart();
     io_.poll();

@@ -98,7 +98,8 @@ TEST_F(OpenDirectoryTest, EndsWhereTheWayDoes) {
   EXPECT_FALSE(open_nearest_directory(path("loop")));
 }
 
-// A user exchanges a file all the time. It is either the user's or refused, and never root's.
+// While a user keeps replacing a directory, opening it gives the user's directory or is refused; it
+// never gives root's.
 TEST_F(OpenDirectoryTest, ARaceLeadsNowhere) {
   make("users", kUser);
   make("roots", 0);

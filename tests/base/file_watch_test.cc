@@ -1,5 +1,5 @@
-// What a program notices about a file that it has open: the file is lost, replaced, cut short, or
-// only moved together with the directories above it.
+// Tests that a program notices when a file that it has open is lost, replaced or cut short, but not
+// when it is only moved together with the directories above it.
 #include "oramcore/base/file_watch.h"
 
 #include <gtest/gtest.h>

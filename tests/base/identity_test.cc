@@ -19,7 +19,7 @@ namespace {
 
 constexpr uid_t kNobody = 65534;
 
-/// Returns what /proc/self/status says.
+/// Returns the fields of /proc/self/status.
 std::map<std::string, std::string> process_status() {
   std::map<std::string, std::string> status;
   std::ifstream lines("/proc/self/status");

@@ -1,5 +1,5 @@
-// How a program handles the limits that it inherits. Each case is a child process with limits of
-// its own.
+// Tests how a program handles the limits that it inherits. Each case is a child process with its
+// own limits.
 #include "oramcore/base/limits.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ rlim_t soft_limit(int resource) {
   return limit.rlim_cur;
 }
 
-/// Whether `holds()` returns true in a process of its own, which no signal ends.
+/// Returns whether `holds()` returns true in a separate process, which no signal ends.
 bool in_child(const std::function<bool()>& holds) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(holds() ? 0 : 1);

@@ -162,7 +162,8 @@ TEST_F(Responder, WhoReadsNothingIsCutOff) {
   EXPECT_EQ(status(answer), "HTTP/1.1 200 OK");
 }
 
-// The way the programs end: the context stops, and is gone, even if clients are still connected.
+// The programs end like this: the context stops and is destroyed, even if clients are still
+// connected.
 TEST(ResponderEnds, WithConnectionsOpen) {
   asio::io_context client;
   std::vector<Tcp::socket> open;

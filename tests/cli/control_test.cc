@@ -59,7 +59,7 @@ TEST_F(QuestionTest, NobodyThereIsNotMounted) {
   EXPECT_EQ(outcome([] {}), Errc::not_mounted) << "a socket that was left";
 }
 
-// The daemon is killed at that moment. umount must not report that it failed to write.
+// The daemon is killed just then, so umount must not report that the daemon failed to write.
 TEST_F(QuestionTest, AClientThatLeavesWithoutReadingItWasNotThere) {
   listen();
   EXPECT_EQ(outcome([&] { listener_ = Descriptor(); }), Errc::not_mounted) << said_;

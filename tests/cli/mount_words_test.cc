@@ -1,4 +1,5 @@
-// What a mount command mounts, by the command line, the environment, and the files of named mounts.
+// Tests what a mount command mounts, depending on the command line, the environment, and the files
+// of named mounts.
 #include "cli/mount_words.h"
 
 #include <gtest/gtest.h>

@@ -84,7 +84,7 @@ TEST_F(ParseServers, RefusesMalformedOnesByName) {
   }
 }
 
-// A server with two shares would know everything.
+// One server with two shares would learn everything.
 TEST_F(ParseServers, RefusesTheSameServerTwice) {
   EXPECT_FALSE(parse_servers({"a:1," + key(1), "b:1," + key(1)}));
   EXPECT_FALSE(parse_servers({"a:1," + key(1), "a:1," + key(2)}));

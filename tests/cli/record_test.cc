@@ -89,7 +89,8 @@ TEST(RecordFindings, CountsAndTests) {
   EXPECT_LT(fixed.uniform_p, 1e-100);
 }
 
-// The tree grew meanwhile: a path of the shorter tree is not a path of the current one.
+// The tree grew while the record was made, and a path of the shorter tree is not a path of the
+// current one.
 TEST(RecordFindings, TakeTheHeightThatTheTreeHasNow) {
   RecordStretch grown = stretch(1, true);
   for (std::size_t i = 0; i < 100; ++i) grown.seen[i].level = 7;

@@ -192,7 +192,7 @@ TEST(StatusText, SaysOnlyWhatIsKnownOfAMountWhoseDaemonIsGone) {
             "  local\n  local\n  local\n");
 }
 
-// The status of a daemon of another version.
+// A daemon of another version sends other members.
 TEST(StatusText, TakesWhatIsThere) {
   ordered_json status = unmounted();
   status["mounted"] = true;

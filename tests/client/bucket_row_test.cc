@@ -1,4 +1,5 @@
-// Where evictions put blocks. The rows that are committed are those that the next client loads.
+// Tests the rows that say where evictions put blocks: the next client loads exactly the rows that
+// were committed.
 #include "oramcore/client/bucket_row.h"
 
 #include <gtest/gtest.h>

@@ -131,7 +131,7 @@ TEST_P(Engines, HoldWhatWasWrittenAndFindItAgain) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Engines, testing::Combine(testing::ValuesIn(kShapes), kSeeds));
 
-// Z is far below the bound: plans often do not fit, and still nothing is lost.
+// Z is far below the bound, so plans often lack slots for some blocks, and still nothing is lost.
 class SmallBuckets : public testing::TestWithParam<std::tuple<VolumeParams, int>> {};
 
 TEST_P(SmallBuckets, LoseNothing) {

@@ -84,7 +84,7 @@ TEST_P(Heal, WhatTwoServersHaveLostCostsItsBlockAlone) {
     restart(server);
   }
   expect(0, 1);
-  // The damage is known before anybody asks for the slot.
+  // The damage is known before anyone asks for the slot.
   EXPECT_EQ(cluster_.engine().status().unreadable, 1u);
   auto lost = cluster_.read(1);
   ASSERT_FALSE(lost);
@@ -124,7 +124,7 @@ TEST_P(Heal, AServerSetBackWithinATreeVersion) {
 }
 
 // control.db is as it was. A store that was only mislaid is not healed over: the server computes
-// with nothing until it has its own file again, and then everything goes on.
+// with nothing until it has its own file again, and then works as before.
 TEST_P(Heal, AServerWithSlotsOfAnotherTimeOrOfAnotherServer) {
   ASSERT_OK(cluster_.open_client());
   std::uint64_t i = 0;

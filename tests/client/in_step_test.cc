@@ -1,4 +1,4 @@
-// Which servers are in step, which are chosen, and with which ones a volume may be opened.
+// Tests which servers are in step, which are chosen, and with which ones a volume may be opened.
 #include "oramcore/client/in_step.h"
 
 #include <gtest/gtest.h>

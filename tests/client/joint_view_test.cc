@@ -1,5 +1,6 @@
-// What the client sends to all servers together, over failed attempts, restarts, healing and
-// growth. Every secret number in it must come from draws that are never sent themselves.
+// Tests everything that the client sends to all servers together, over failed attempts, restarts,
+// healing and growth. Every secret number in it must come from draws that are never sent
+// themselves.
 //
 // Two runs share only the draws that are sent (session nonces and the names of attempts). So
 // whatever both runs send follows from public numbers alone. Also, nothing that is drawn for one

@@ -1,4 +1,4 @@
-// How full buckets become: runs only the planners, over positions in memory, for millions of
+// Tests how full buckets become. Runs only the planners, over positions in memory, for millions of
 // accesses to a full volume and to one that grows. The number of blocks that the shuffle planner
 // leaves over in the root's stash part, and that triplet evictions push into a bucket, must fall as
 // fast as the bounds (bounds.h) require; an overflow would be visible from outside.
@@ -32,7 +32,7 @@ struct Sizes {
 
 std::uint64_t accesses_wanted() { return test::repetitions(800'000); }
 
-/// How often each number of blocks was left over.
+/// Counts how often each number of blocks was left over.
 using Histogram = std::vector<std::uint64_t>;
 
 /// A volume's accesses and evictions, as the engine does them but without delay. (If an access came

@@ -1,4 +1,5 @@
-// Root writes without an engine: the order in which they count, and who waits for them.
+// Tests root writes without an engine: the order in which they count, and the callers that wait for
+// them.
 #include "oramcore/client/root_writer.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Everything that a server learns: what it is asked, what it computes for the client, what it
-// stores.
+// Collects everything that a server learns: its requests, its results for the client, and its
+// store.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ struct ServerView {
   /// Bytes that should be uniform, by kind. "... again" is the sum with what the same party sent
   /// before, which is not uniform if a mask was used twice.
   std::map<std::string, Histogram> bytes;
-  /// How often each of several equally likely outcomes occurred, by kind.
+  /// Counts of several equally likely outcomes, by kind.
   std::map<std::string, std::vector<std::uint64_t>> outcomes;
 
   /// Seeds in the order in which they arrived, by kind.

@@ -154,7 +154,7 @@ class Shares : public testing::TestWithParam<std::tuple<int, Party>> {
  protected:
   static const VolumeParams& params() { return kVolumes[std::get<0>(GetParam())].params; }
   static Party spy() { return std::get<1>(GetParam()); }
-  /// What the spy saw of each sequence.
+  /// The views of the spy, one for each sequence.
   static std::vector<const ServerView*> all_tree_versions() {
     static std::map<int, std::vector<TreeVersions>> watched;
     return of_spy(watched[std::get<0>(GetParam())], kSequences, kAccesses, 1);

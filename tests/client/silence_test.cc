@@ -1,4 +1,4 @@
-// Which servers are reported as silent, troubled or stalled, and for how long.
+// Tests which servers are reported as silent, troubled or stalled, and for how long.
 #include <gtest/gtest.h>
 
 #include "oramcore/client/servers.h"

@@ -105,8 +105,8 @@ TEST_P(Space, RoomIsFoundWithoutAWrite) {
 // They say so before anything is refused, because `df` must not promise room that no server can
 // keep.
 TEST_P(Space, TheServersSayHowMuchTheyHaveRoomFor) {
-  // Servers are asked now and then as the accesses go on, even if no program asks for the free
-  // room.
+  // While accesses are made, servers are asked from time to time, even if no program asks for the
+  // free room.
   const auto more = [this] {
     EXPECT_TRUE(write(0, 1));
     return cluster_.engine().room().more;

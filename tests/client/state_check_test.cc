@@ -16,7 +16,7 @@ using Row = StateChanges::Row;
 class CheckTest : public testing::Test {
  protected:
   static constexpr unsigned kHeight = 3;
-  static constexpr WriteNumber kFirst = first_write_number(7, 10);  // goes to root slot 10
+  static constexpr WriteNumber kFirst = first_write_number(7, 10);  // its root slot is 10
   static VolumeParams params() { return {Scheme{1, 3}, 4096, 20, 10}; }
 
   CheckTest() {
@@ -137,7 +137,7 @@ TEST_F(CheckTest, ABadRowCostsItsBlock) {
       if (!lost.contains(block)) left.push_back(block);
     std::filesystem::copy_file(kept, file(), std::filesystem::copy_options::overwrite_existing);
     alter(damage);
-    // When opened, the volume goes on without these rows.
+    // A volume that is opened works without these rows.
     {
       auto state = ClientState::open(file());
       ASSERT_TRUE(state);

@@ -50,7 +50,7 @@ std::vector<Entry> minimal(std::uint16_t user, std::uint16_t group, std::uint16_
   return {{kUserObject, user}, {kGroupObject, group}, {kOthers, others}};
 }
 
-/// Also gives rights to a named user and a named group.
+/// Returns a list that also gives rights to a named user and a named group.
 std::vector<Entry> extended(std::uint16_t user, std::uint16_t group, std::uint16_t mask,
                             std::uint16_t others = 0) {
   return {{kUserObject, 7},  {kNamedUser, user, kUser},

@@ -1,4 +1,4 @@
-// What other users may do. The kernel decides this by the modes and owners that it is told.
+// Rights of other users. The kernel decides them by the modes and owners that it is given.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>

@@ -1,5 +1,6 @@
-// Where the mounted file system may differ from the reference, and why. Each difference is
-// asserted: it is an error if a listed line agrees. docs/filesystem.md lists the same differences.
+// The differences that the mounted file system may have from the reference, and the reasons. Each
+// difference is asserted: it is an error if a listed line agrees. docs/filesystem.md lists the same
+// differences.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// What a case of the conformance table saw, as lines of text. Two file systems agree where their
-// lines agree.
+// Records what a case of the conformance table observes, as lines of text. Two file systems agree
+// where their lines agree.
 #pragma once
 
 #include <sys/stat.h>
@@ -40,7 +40,7 @@ class Observer {
   void content(std::string_view what, int fd);
   /// Records the names in a directory, sorted, with their types.
   void names(std::string_view what, const char* path);
-  /// Records which of the times of `path` the operation changes. The times are set back first.
+  /// Records which of the times of `path` the operation changes. Sets the times back first.
   void times(std::string_view what, const char* path, const std::function<void()>& operation);
   /// Runs `work` in a process of this user and these groups, the first of which is its primary
   /// group.
@@ -55,7 +55,7 @@ class Observer {
 /// Makes a file with this content. Fails the case if it cannot.
 void make_file(const char* path, std::string_view content = "", mode_t mode = 0644);
 void make_directory(const char* path, mode_t mode = 0755);
-/// Fails the case, which cannot go on, unless `truth` holds.
+/// Ends the case as failed unless `truth` holds.
 void must(bool truth, const char* what);
 /// Waits until the clock of file times has advanced.
 void wait_for_tick();

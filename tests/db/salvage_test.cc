@@ -1,4 +1,4 @@
-// What is read from a damaged SQLite file.
+// Tests what is read from a damaged SQLite file.
 #include "oramcore/db/salvage.h"
 
 #include <gtest/gtest.h>

@@ -412,7 +412,7 @@ TEST_F(SealedDatabaseTest, ALostPageCostsItsRowsAlone) {
   const Bytes whole = content(path());
   const std::size_t count = whole.size() / kPageBytes;
   std::uint64_t orphans = 0;
-  // The first pages, which include inner pages of the trees, and some of the others.
+  // Try the first pages, which include inner pages of the trees, and some of the others.
   for (std::size_t number = 2; number <= count; number += number < 12 ? 1 : 4) {
     Bytes bytes = whole;
     std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>((number - 1) * kPageBytes), kSector, 0);

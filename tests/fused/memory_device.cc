@@ -6,7 +6,7 @@
 namespace s3oram {
 namespace {
 
-/// A test cannot go on without its device.
+/// Ends the test on an error, because it needs its device.
 template <class T>
 T must(Result<T> result) {
   if (!result) {

@@ -24,7 +24,7 @@ class MemoryDevice final : public BlockDevice {
   MemoryDevice(const std::string& path, std::uint32_t block_size);
   ~MemoryDevice() override { stop(); }
   /// Acts as a crash does: whatever is not committed is gone, and no more callbacks come. Users may
-  /// go on asking, but get no answer.
+  /// still ask, but get no answer.
   void stop();
 
   std::uint32_t block_size() const override { return block_size_; }
@@ -37,7 +37,7 @@ class MemoryDevice final : public BlockDevice {
   void look_for_room() override { looked_for_room_ = true; }
   std::vector<BlockId> mapped() override;
 
-  /// What servers would hold.
+  /// Returns the blocks that servers would hold.
   std::map<BlockId, Bytes> acknowledged() const;
 
   struct Counts {

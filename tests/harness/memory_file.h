@@ -9,7 +9,8 @@
 
 namespace s3oram::test {
 
-/// What the files made by memory_file() share with the test. Used by one thread at a time.
+/// The state that the files made by memory_file() share with the test. Used by one thread at a
+/// time.
 struct MemoryDisk {
   Bytes content;
   bool fail_reads = false, fail_writes = false, fail_syncs = false;

@@ -1,4 +1,4 @@
-// How often tests that make random choices repeat their work.
+// Says how often tests that make random choices repeat their work.
 #pragma once
 
 #include <algorithm>

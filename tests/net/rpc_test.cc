@@ -209,7 +209,7 @@ TEST_F(RpcTest, HandlesARequestOnceWhileItRuns) {
   settle();
   EXPECT_EQ(handled_, 1);
   EXPECT_EQ(server_->handling(), 1u);
-  // The same number from another party makes another request.
+  // A request with the same number from another party is another request.
   network_.deliver(kStranger, kServer, request);
   settle();
   EXPECT_EQ(handled_, 2);

@@ -52,8 +52,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Plans,
                                           testing::Range(1, 6)));
 
 TEST(Plans, NeverOverfillABucketButNameWhoDoesNotFit) {
-  // Z is so small that plans often do not fit. The blocks named as overflow are taken away (the
-  // client takes them into its stash); then the new plan fits or names further blocks.
+  // Z is so small that plans often lack slots. The blocks named as overflow are taken away (the
+  // client takes them into its stash); then the new plan has room for all, or names further blocks.
   std::mt19937_64 random(7);
   constexpr std::uint16_t kZ = 6, kEvery = 4;
   constexpr unsigned kHeight = 4;

@@ -28,7 +28,7 @@ struct Shape {
 
 class ShufflePlans : public testing::TestWithParam<std::tuple<Shape, int>> {
  protected:
-  /// What the plan says about itself.
+  /// Checks the plan against its own description.
   void check(const PlainTree& tree, const EvictionPath& path, const EvictionPlan& plan) {
     const unsigned height = std::get<0>(GetParam()).height;
     const auto& to = std::get<Permutation>(plan.movement);

@@ -254,7 +254,7 @@ TEST_F(Siege, OfATrickle) {
     std::list<Tcp::socket> held;
     for (int i = 0; i < 60; ++i) held.push_back(connect());
     const std::string text = greeting() + hello(key_) + long_command(1000) + std::string(1000, 'C');
-    // A handshake ends after 3 s, however busily it goes on.
+    // A handshake ends after 3 s, however much is sent in it.
     const auto begun = std::chrono::steady_clock::now();
     std::size_t at = 0;
     for (; !held.empty(); ++at) {

@@ -1,4 +1,5 @@
-// What the scheme builds on shares: multiplication with degree reduction, and private retrieval.
+// Tests the protocols that the scheme builds on shares: multiplication with degree reduction, and
+// private retrieval.
 #include <gtest/gtest.h>
 
 #include "oramcore/field/gf256.h"

@@ -8,7 +8,7 @@
 //   workload compare DIRECTORY MODELS    without a crash: everything is as it was left
 //
 // MODELS lies outside the file system under test. Exit codes: 1 something is not as it must be, 2
-// the test itself cannot go on, 3 (run) the file system is gone.
+// the test itself cannot continue, 3 (run) the file system is gone.
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
-// What one worker of the workload knows about its files: their current content, and what a crash
-// may leave of it. For data: what was synced is there. Each granule (4 KiB) written later holds one
-// of its later contents, whole. A file that was shortened never shows the cut-off bytes again,
-// unless everything after the shortening is gone too. For names: they are those after one of the
-// operations since the last sync, with all earlier ones and no later ones.
+// The knowledge of one worker of the workload about its files: their current content, and what a
+// crash may leave of it. For data: what was synced is there. Each granule (4 KiB) written later
+// holds one of its later contents, whole. A file that was shortened never shows the cut-off bytes
+// again, unless everything after the shortening is gone too. For names: they are those after one of
+// the operations since the last sync, with all earlier ones and no later ones.
 //
 // A model is kept in a directory outside the mount: the state at the last verification, and a log
 // of all operations since then. One thread.

@@ -1,4 +1,5 @@
-// What opens a vault: passphrases and key files in slots, and the client's keys for the servers.
+// Tests the credentials of a vault (passphrases and key files in slots), and the client's keys for
+// the servers.
 #include <sodium.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -148,7 +149,7 @@ TEST_F(KeySlots, NobodyIsShutOut) {
   EXPECT_EQ(opening(passphrase("two")), Errc::ok);
 }
 
-// Otherwise a passphrase that was changed would still open the vault.
+// If two slots had the same passphrase, changing one of them would leave the vault open to it.
 TEST_F(KeySlots, NothingOpensTwoSlots) {
   make(passphrase("one"));
   ASSERT_TRUE(add(passphrase("one"), passphrase("two")));

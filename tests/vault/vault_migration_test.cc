@@ -1,4 +1,4 @@
-// What a vault says about the volume to which it is moving, and about the one that it leaves.
+// Tests how a vault records the volume to which it is moving, and the one that it leaves.
 #include <optional>
 
 #include "oramcore/base/durable_file.h"

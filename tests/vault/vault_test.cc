@@ -215,7 +215,8 @@ TEST_F(VaultTest, NoTwoVaultsShareAKey) {
 }
 
 TEST_F(VaultTest, APassphraseKeepsTheKeyOutOfTheFile) {
-  // The same random bytes make the same master key, plain in one vault and wrapped in the other.
+  // Both vaults get the same master key from the same random bytes; it is plain in one, and wrapped
+  // in the other.
   const Seed seed{};
   Prg first(seed, {});
   ASSERT_TRUE(Vault::create(path("plain"), local_config(), {}, first, kQuick));

@@ -284,8 +284,8 @@ TEST_F(ControlTest, WhoReadsNothingIsCutOff) {
   ::close(rude);
 }
 
-// The limit of processes is reached: threads that were started before go on answering, and nobody
-// is turned away.
+// When the limit of processes is reached, threads that were started before continue to answer, and
+// nobody is turned away.
 TEST_F(ControlTest, AnswersWhereNoMoreThreadsCanBeHad) {
   std::counting_semaphore<> go_on(0);
   const auto control = ControlSocket::create(

@@ -1,4 +1,4 @@
-// The names for the state of a mounted vault, and how programs are told of it.
+// Tests the words for the state of a mounted vault, and the form in which programs get it.
 #include "fused/daemon/health.h"
 
 #include <gtest/gtest.h>
@@ -254,7 +254,7 @@ TEST(Health, HasAKindAndACauseThatDoNotChange) {
   EXPECT_EQ(cause_after(4).server, 2);
 }
 
-// A mirror goes on without the server, so this is not a problem, but it is reported.
+// A mirror works without the server, so this is not a problem, but it is reported.
 TEST(Health, AServerThatIsLeftOutIsAWarning) {
   using Place = VolumeStatus::Server::Place;
   MountState state = sound();
@@ -295,7 +295,7 @@ TEST(Health, AServerThatIsLeftOutIsAWarning) {
   EXPECT_EQ(problems(state).size(), 1u);
 }
 
-// All blocks are in their places, so everything goes on, but the user has to do something.
+// All blocks are in their places, so everything works, but the user has to do something.
 TEST(Health, AMigrationThatDoesNotEndIsAWarning) {
   MountState state = sound();
   state.migration_end = {"all blocks have moved, but the migration does not end: why", false};

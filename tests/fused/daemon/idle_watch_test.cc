@@ -1,4 +1,4 @@
-// When an idle mount is unmounted, by a clock that advances whenever someone waits.
+// Tests when an idle mount is unmounted, with a clock that advances whenever someone waits.
 #include "fused/daemon/idle_watch.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The number of accesses that operations on files cost.
+// Counts the accesses that operations on files cost.
 #include "tests/fused/fixture.h"
 
 namespace s3oram {

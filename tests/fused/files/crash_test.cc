@@ -1,4 +1,4 @@
-// The state after a power cut at a bad moment.
+// Tests the state after power cuts at bad moments.
 #include <linux/falloc.h>
 #include <linux/fs.h>
 
@@ -29,7 +29,7 @@ TEST_F(CrashTest, WhatWasSyncedIsThere) {
   EXPECT_EQ(find("lost"), 0u);
 }
 
-// Otherwise fsck would find that the root had lost its attributes.
+// If they did not, fsck would find that the root had lost its attributes.
 TEST_F(CrashTest, TheRootCommitsWithTheTables) {
   crash();
   auto database = Database::open((folder.path() / "vault.db").string(), Database::Mode::read_only);

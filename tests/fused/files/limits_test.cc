@@ -140,7 +140,7 @@ TEST_F(LimitsTest, FailedWritesStayDirtyAndAreTriedAgain) {
   EXPECT_EQ(failed.error(), EIO);
   EXPECT_GT(fs->status().dirty_bytes, 0u);
   EXPECT_EQ(read(ino), "kept");
-  EXPECT_FALSE(fs->sync(ino));  // and not only once
+  EXPECT_FALSE(fs->sync(ino));  // a second call must fail, too
   device->fail_writes(false);
   sync(ino);
   EXPECT_EQ(fs->status().dirty_bytes, 0u);
@@ -418,7 +418,7 @@ TEST_F(LimitsTest, FreeIsWhatEveryDiskHasRoomFor) {
   EXPECT_EQ(free_bytes(), 0u);
 }
 
-// Otherwise df would promise room that no write can have.
+// If it were, df would promise room that no write can have.
 TEST_F(LimitsTest, WhatIsNotWrittenYetIsNotFree) {
   unmount();
   options.cache.free_bytes = [&] {

@@ -1,4 +1,4 @@
-// What a file system reports about itself, and forgets when it is told to.
+// Tests what a file system reports about itself, and what it drops from memory on request.
 #include "tests/fused/fixture.h"
 
 namespace s3oram {

@@ -6,7 +6,7 @@ namespace {
 
 class SuspendTest : public FileSystemFixture {
  protected:
-  /// What happens between a lock and an unlock.
+  /// Does what happens between a lock and an unlock.
   void resume() {
     auto kept = fs->suspend();
     ASSERT_TRUE(kept) << kept.error().message;

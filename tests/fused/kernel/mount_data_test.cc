@@ -142,7 +142,7 @@ TEST_F(MountTest, ARenameOverAFileBringsWhatIsStillInTheKernelsCache) {
   EXPECT_EQ(read(find("c")), "old");
 }
 
-// Otherwise programs see data that is gone after the next mount.
+// If it were shown, programs would see data that is gone after the next mount.
 TEST_F(MountTest, WhatCouldNotBeTakenIsNotShown) {
   const std::string text = pattern(3 * options.cache.limit);
   std::size_t written = 0;
@@ -192,7 +192,7 @@ TEST_F(MountTest, ARenameInstallsNothingOfWhichTheKernelHasLostAPart) {
   EXPECT_EQ(::rename((root / "new").c_str(), (root / "a").c_str()), -1);
   EXPECT_EQ(errno, EIO);
   EXPECT_EQ(content(root / "a"), "old");
-  EXPECT_EQ(::fsync(file), -1);  // now it is told, and the rename may go on
+  EXPECT_EQ(::fsync(file), -1);  // now the writer knows, so the rename may succeed
   const auto installed = [&] {   // on a busy machine the deadline may pass once more
     return ::pwrite(file, text.data(), text.size(), 0) == ssize_t(text.size()) &&
            ::fsync(file) == 0 && ::rename((root / "new").c_str(), (root / "a").c_str()) == 0;

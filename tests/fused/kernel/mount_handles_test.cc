@@ -1,5 +1,5 @@
-// What outlives the kernel's memory of a file: file handles, and positions in directories, as NFS
-// servers keep them. Includes files without a name.
+// Tests what outlives the kernel's memory of a file: file handles and positions in directories, as
+// NFS servers keep them. Includes files without a name.
 #include <dirent.h>
 #include <sys/syscall.h>
 

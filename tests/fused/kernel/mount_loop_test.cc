@@ -29,8 +29,8 @@ TEST_F(MountTest, WhoWaitsForTheDeviceKeepsNobodyElseWaiting) {
   EXPECT_EQ(asked.get(), "x");
 }
 
-// Otherwise the kernel would mistake the times that it cannot send for a lost write, and report an
-// error to the process that closes the file next.
+// The kernel could mistake the times that it cannot send for a lost write, and report an error to
+// the process that closes the file next.
 TEST_F(MountTest, WhoIsKilledInARenameLeavesNoErrorBehind) {
   put(root / "old", "old");
   ASSERT_TRUE(fs->sync_all());

@@ -80,7 +80,7 @@ void Driver::let_give_way() {
   for (auto& [ino, file] : tree_.files) file.may_give_way(tree_.ended());
 }
 
-/// What other threads of the file system, and other users, do meanwhile.
+/// Does what other threads of the file system, and other users, might do while an operation waits.
 void Driver::meanwhile() {
   if (world_.trouble() != Trouble::none) {
     healthy_since_ = world_.now();
@@ -153,7 +153,7 @@ void Driver::check_same(const Observed& seen) {
       throw Violation(fmt::format("the content of inode {} is not what it was", ino));
 }
 
-/// Exactly this is durable.
+/// Takes over what was observed, all of which is durable.
 void Driver::reenrol(const Observed& seen) {
   tree_ = Tree(kBlock, seen.names, seen.files);
   tree_.end_operation(time());
@@ -253,7 +253,7 @@ void Driver::delete_everything() {
     }
     const Name name = at->first;
     unlink(name, tree_.is_directory(at->second));
-    // Otherwise the ticker would make room for more changes meanwhile.
+    // If this were left to the ticker, it would make room for more changes.
     if (!fs_->sync_names()) throw Violation("the deletions do not commit");
   }
 }

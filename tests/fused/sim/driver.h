@@ -87,7 +87,7 @@ class Driver {
   bool compare(Ino ino);
   bool forget(Ino ino);
 
-  // What the kernel does with a file system.
+  // The part of the kernel: how it uses a file system.
   void know(Ino ino);
   /// Files whose new content may commit while an operation runs.
   using Settling = std::vector<std::pair<Ino, std::size_t>>;

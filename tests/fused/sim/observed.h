@@ -1,4 +1,4 @@
-// What a file system shows about itself.
+// Reads everything that a file system shows.
 #pragma once
 
 #include "fused/files/file_system.h"

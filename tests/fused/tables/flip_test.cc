@@ -20,7 +20,7 @@ namespace stdfs = std::filesystem;
 constexpr unsigned kDirectories = 3, kFiles = 60;  // directories, and files in each
 constexpr std::size_t kSector = 512;
 
-/// What users see of a file.
+/// The content and attributes of a file, as users see them.
 struct Seen {
   std::uint32_t mode = 0, uid = 0, nlink = 0;
   std::int64_t size = 0, mtime = 0, blocks = 0;
@@ -149,7 +149,7 @@ class FlipTest : public testing::Test {
     return seen;
   }
 
-  /// What a sound vault shows.
+  /// Returns what a sound vault shows.
   Truth walk(const std::string& path, Ino directory) {
     Outcome none;
     Truth tree{{path, see(directory, &none)}};

@@ -22,7 +22,7 @@ class StoreCareTest : public testing::Test {
     context_.restart();
     context_.poll();
   }
-  /// Looks until the files no longer change.
+  /// Looks twice: the files count as unchanged only if two looks in a row find them the same.
   void look_twice() {
     for (int i = 0; i < 2; ++i) {
       care_.look_after();
