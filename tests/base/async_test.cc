@@ -1,3 +1,4 @@
+// Tests events, groups of coroutines, work on a pool, and the system's clock.
 #include "oramcore/base/async.h"
 
 #include <gtest/gtest.h>

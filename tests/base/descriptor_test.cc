@@ -1,3 +1,4 @@
+// Tests that a descriptor is closed with the last object that holds it.
 #include "oramcore/base/descriptor.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests that small files are replaced, created and read as durable_file.h promises.
 #include "oramcore/base/durable_file.h"
 
 #include <gtest/gtest.h>

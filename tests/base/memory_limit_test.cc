@@ -1,3 +1,4 @@
+// Tests how much memory counts as usable, and as left, under limits of all kinds.
 #include "oramcore/base/memory_limit.h"
 
 #include <gtest/gtest.h>

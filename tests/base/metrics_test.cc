@@ -1,3 +1,4 @@
+// Tests metrics and their text for Prometheus, and the limit on repeated log lines.
 #include "oramcore/base/metrics.h"
 
 #include <gtest/gtest.h>

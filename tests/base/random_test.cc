@@ -1,3 +1,4 @@
+// Tests that streams from seeds are reproducible and pinned, and that system randomness is fresh.
 #include "oramcore/base/random.h"
 
 #include <gtest/gtest.h>

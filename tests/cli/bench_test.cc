@@ -1,3 +1,4 @@
+// Tests s3oramfs bench: its measurements, its reports, and its output on a terminal.
 #include <gtest/gtest.h>
 #include <pty.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+// Tests the translation of the arguments and exit codes of mount(8) and umount(8).
 #include "cli/mount_helper.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests how mounted vaults are found in the kernel's list of mounts.
 #include "cli/mount_table.h"
 
 #include <gtest/gtest.h>

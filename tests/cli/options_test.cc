@@ -1,3 +1,4 @@
+// Tests sizes and servers in options, and texts that are safe for a shell or a terminal.
 #include <gtest/gtest.h>
 
 #include "cli/server_option.h"

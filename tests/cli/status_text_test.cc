@@ -1,3 +1,4 @@
+// Tests the text that s3oramfs status prints for each state of a vault.
 #include "cli/status_text.h"
 
 #include <gtest/gtest.h>

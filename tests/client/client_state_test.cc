@@ -1,3 +1,4 @@
+// Tests the client's state in vault.db: commits, sessions, older and newer formats, and damage.
 #include "oramcore/client/client_state.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests that a vault.db of another volume or key, or with other numbers, is refused.
 #include "oramcore/client/owner.h"
 
 #include <gtest/gtest.h>

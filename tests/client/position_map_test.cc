@@ -1,3 +1,4 @@
+// Compares the position map with a plain model, and tests its packed form.
 #include "oramcore/client/position_map.h"
 
 #include <gtest/gtest.h>

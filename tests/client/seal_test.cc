@@ -1,3 +1,4 @@
+// Tests that sealed blocks open unchanged or not at all, and show nothing of their content.
 #include "oramcore/schemes/s3oram/seal.h"
 
 #include <gtest/gtest.h>

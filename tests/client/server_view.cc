@@ -1,3 +1,4 @@
+// Sorts the messages that a server gets, and the content of its disk, by kind.
 #include "tests/client/server_view.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// The table of the known differences.
 #include "tests/conformance/known_differences.h"
 
 #include <sys/utsname.h>

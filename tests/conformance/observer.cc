@@ -1,3 +1,4 @@
+// Runs calls for a case, and writes their results as lines.
 #include "tests/conformance/observer.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+// Draws random operations, and performs them.
 #include "tests/conformance/random_operations.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Lists whole trees of files as text.
 #include "tests/conformance/tree_listing.h"
 
 #include <dirent.h>

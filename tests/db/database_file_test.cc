@@ -1,3 +1,4 @@
+// Tests that a database is replaced and removed together with its log.
 #include "oramcore/db/database_file.h"
 
 #include <gtest/gtest.h>

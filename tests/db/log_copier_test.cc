@@ -1,3 +1,4 @@
+// Tests that the log is copied into the database beside commits, readers and folding.
 #include "oramcore/db/log_copier.h"
 
 #include <gtest/gtest.h>

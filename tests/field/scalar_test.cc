@@ -1,3 +1,4 @@
+// Compares all products, inverses and nibble tables of GF(2^8) with NTL.
 #include <gtest/gtest.h>
 
 #include "oramcore/field/gf256.h"

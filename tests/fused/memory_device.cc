@@ -1,3 +1,4 @@
+// A block device in memory, which fails, fills up and stops answering when a test says so.
 #include "tests/fused/memory_device.h"
 
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// Writes and reads the blocks of a small volume, and checks what they hold.
 #include "tests/fuzz/volumes.h"
 
 namespace s3oram::fuzz {

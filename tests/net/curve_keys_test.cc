@@ -1,3 +1,4 @@
+// Tests keys and endpoints in the form of text.
 #include "oramcore/base/curve_keys.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Starts parties with real sockets, and passes messages between them.
 #include "tests/net/zmq_net.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests paths, bucket numbers, eviction order and leaves of the tree.
 #include "oramcore/oram/geometry.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests the bounds on bucket and stash sizes against their formulas and published values.
 #include "oramcore/protocol/bounds.h"
 
 #include <gtest/gtest.h>

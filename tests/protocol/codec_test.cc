@@ -1,3 +1,4 @@
+// Tests that messages are written as documented, and that malformed ones are refused.
 #include "oramcore/base/codec.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests which slots a tree version and an eviction cover, and in which order.
 #include "oramcore/protocol/layout.h"
 
 #include <gtest/gtest.h>

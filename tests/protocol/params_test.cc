@@ -1,3 +1,4 @@
+// Tests which numbers of a volume are accepted, and what follows from them.
 #include "oramcore/protocol/params.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests that permutations are correct, uniform, and the same for a seed on every machine.
 #include "oramcore/protocol/permutation.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests how a volume's numbers are chosen, and predictions of its disk space.
 #include "oramcore/protocol/sizing.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests the form of log lines for the journal and for people.
 #include "oramcore/service/log.h"
 
 #include <gtest/gtest.h>

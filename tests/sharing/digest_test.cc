@@ -1,3 +1,4 @@
+// Tests that digests of consistent shares are consistent, and that a wrong share shows.
 #include "oramcore/sharing/digest.h"
 
 #include <gtest/gtest.h>

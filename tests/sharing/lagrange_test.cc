@@ -1,3 +1,4 @@
+// Compares Lagrange coefficients with their definition.
 #include <NTL/GF2EX.h>
 #include <NTL/mat_GF2E.h>
 #include <gtest/gtest.h>

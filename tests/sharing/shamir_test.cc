@@ -1,3 +1,4 @@
+// Tests that enough shares give the secret back, that too few do not, and their arithmetic.
 #include <NTL/GF2EX.h>
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// Keeps the files of dropfs, and decides what a power cut leaves of them.
 #include "tests/system/drop_store.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Models the content of one file, and checks what a crash has left of it.
 #include <algorithm>
 #include <sstream>
 

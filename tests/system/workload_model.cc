@@ -1,3 +1,4 @@
+// Keeps the log of a worker's operations, and checks names and files after a crash.
 #include "tests/system/workload_model.h"
 
 #include <fcntl.h>

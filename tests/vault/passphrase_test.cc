@@ -1,3 +1,4 @@
+// Tests from where passphrases are read, and what happens on a terminal.
 #include "oramcore/vault/passphrase.h"
 
 #include <gtest/gtest.h>

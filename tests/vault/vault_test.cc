@@ -1,3 +1,4 @@
+// Tests the directory of a vault, its credentials, and its files vault.json and vault.key.
 #include "oramcore/vault/vault.h"
 
 #include <fcntl.h>

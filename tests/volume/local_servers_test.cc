@@ -1,3 +1,4 @@
+// Tests that the servers of a local vault are started, restarted, reported on and stopped.
 #include "oramcore/volume/local_servers.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Connects the simulated file system to a simulated client and its servers.
 #include "tests/fused/sim/cluster_world.h"
 
 #include <set>

@@ -1,3 +1,4 @@
+// Mounts the file system, drives a run, and checks the state that a power cut leaves.
 #include "tests/fused/sim/driver.h"
 
 #include <fmt/format.h>

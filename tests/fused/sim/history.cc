@@ -1,3 +1,4 @@
+// Records the steps of operations on a file, and judges what a crash has left of it.
 #include "tests/fused/sim/history.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Answers the file system late, out of order or with errors, as its contract allows.
 #include "tests/fused/sim/memory_world.h"
 
 #include "oramcore/base/rules.h"

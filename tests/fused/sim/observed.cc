@@ -1,3 +1,4 @@
+// Walks a file system, and checks that its names and link counts agree.
 #include "tests/fused/sim/observed.h"
 
 #include <fmt/format.h>

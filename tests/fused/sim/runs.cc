@@ -1,3 +1,4 @@
+// Makes a world and a driver for a seed, and runs them.
 #include "tests/fused/sim/runs.h"
 
 #include "tests/fused/fixture.h"

@@ -1,3 +1,4 @@
+// Computes what operations on names must answer, and compares trees.
 #include "tests/fused/sim/tree.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Tests how many tiles of an eviction are under way beside accesses.
 #include <gtest/gtest.h>
 
 #include "serverd/oram/eviction.h"

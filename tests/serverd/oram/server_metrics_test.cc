@@ -1,3 +1,4 @@
+// Tests that a server counts its requests by kind.
 #include "serverd/oram/server_metrics.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests a server's control state: evictions, growth, re-enrolment, checksums and damage.
 #include "serverd/oram/store_database.h"
 
 #include <gtest/gtest.h>

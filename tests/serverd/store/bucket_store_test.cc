@@ -1,3 +1,4 @@
+// Tests that bucket versions are stored, checked, cached and found again.
 #include "serverd/store/bucket_store.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests that one sync serves many writes, and which writes a failed sync fails.
 #include "serverd/store/group_sync.h"
 
 #include <gtest/gtest.h>
