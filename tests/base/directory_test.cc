@@ -1,4 +1,5 @@
-// Root opens directories by names that other users can change. (The test process stays root.)
+// Tests how root opens directories by names that other users can change. (The test process stays
+// root.)
 #include "oramcore/base/directory.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The disk of the operating system, on whatever file system the tests run.
+// Tests the disk of the operating system, on whatever file system the tests run.
 #include "oramcore/base/disk.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace s3oram {
 namespace {
 
-/// From now on this process cannot open anything; each attempt fails with `error`.
+/// Makes every later attempt of this process to open a file fail with `error`.
 void refuse_to_open(int error) {
   sock_filter calls[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

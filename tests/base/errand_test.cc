@@ -1,4 +1,4 @@
-// Work that another process does for this one.
+// Tests work that another process does for this one.
 #include "oramcore/base/errand.h"
 
 #include <fcntl.h>

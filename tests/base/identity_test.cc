@@ -1,4 +1,4 @@
-// Root becomes another user, each time in a process of its own.
+// Tests how root becomes another user, each time in a separate process.
 #include "oramcore/base/identity.h"
 
 #include <fcntl.h>

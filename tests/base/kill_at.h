@@ -13,7 +13,7 @@
 namespace s3oram::test {
 
 struct Outcome {
-  bool ended = false;                // without being killed, and with success
+  bool ended = false;                // the process was not killed, and succeeded
   std::vector<std::uint64_t> calls;  // the system calls that began
 };
 

@@ -1,4 +1,4 @@
-// Caches shrink while memory is short, and grow again.
+// Tests that caches shrink while memory is short, and grow again.
 #include "oramcore/base/memory_watch.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The responder over real sockets, with clients of every kind.
+// Tests the responder over real sockets, with clients of every kind.
 #include "oramcore/base/metrics_responder.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class Responder : public testing::Test {
   void TearDown() override {
     asio::post(io_, [this] { responder_.reset(); });
     guard_.reset();
-    if (thread_.joinable()) thread_.join();  // ends: connections do not outlive their patience
+    if (thread_.joinable()) thread_.join();  // it ends, because no connection outlasts its patience
   }
 
   Tcp::socket connect() {
@@ -104,7 +104,7 @@ TEST_F(Responder, RefusesAllElse) {
   EXPECT_EQ(pages_, 0);
 }
 
-// A web page whose name was made to point here must not read the metrics through a browser.
+// A web page whose name resolves to this machine must not read the metrics through a browser.
 TEST_F(Responder, IsAskedForByLocalNamesAlone) {
   start();
   for (const char* host : {"localhost", "localhost:9751", "127.0.0.1", "127.0.0.2:9", "[::1]:9751"})

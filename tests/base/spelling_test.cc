@@ -1,4 +1,4 @@
-// Which words are recognized as misspelled.
+// Tests which words are recognized as misspelled.
 #include "oramcore/base/spelling.h"
 
 #include <gtest/gtest.h>

@@ -151,7 +151,7 @@ TEST(BenchReport, ThePictureHasABarForEachFigure) {
   for (auto at = svg.find("height=\"12\" fill="); at != std::string::npos;
        at = svg.find("height=\"12\" fill=", at + 1))
     ++bars;
-  EXPECT_EQ(bars, 2u + 4u);  // the legend's bars too
+  EXPECT_EQ(bars, 2u + 4u);  // including the legend's bars
   EXPECT_NE(svg.find("/mnt/&lt;private&gt; (fuse.s3oramfs)"), std::string::npos);
   EXPECT_NE(svg.find("ms, less is better"), std::string::npos);
   EXPECT_TRUE(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
@@ -204,7 +204,7 @@ TEST(Terminal, ALineFits) {
   EXPECT_EQ(fitted(three, 30), "making the volume: waiting ...");
   EXPECT_EQ(fitted("a (b", 3), "...");
   EXPECT_EQ(fitted("abc", 2), "..");
-  EXPECT_EQ(fitted("na\xc3\xafve text", 6), "na...");  // no half character
+  EXPECT_EQ(fitted("na\xc3\xafve text", 6), "na...");  // no character is cut in half
 }
 
 /// The output that a person sees, on a pseudo-terminal of 60 columns.

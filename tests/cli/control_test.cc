@@ -1,4 +1,4 @@
-// Requests to a daemon that is gone, or to a process that is not a daemon.
+// Tests requests to a daemon that is gone, or to a process that is not a daemon.
 #include <sys/socket.h>
 #include <sys/un.h>
 

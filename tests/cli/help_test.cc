@@ -1,4 +1,4 @@
-// The --help of every program and command fits a terminal.
+// Tests that the --help of every program and command fits a terminal.
 #include <gtest/gtest.h>
 #include <stdio.h>
 

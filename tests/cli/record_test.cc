@@ -1,4 +1,4 @@
-// Reads a record, finds what is in it, and draws it.
+// Tests reading a record, the findings in it, and the pictures of it.
 #include <gtest/gtest.h>
 
 #include <random>

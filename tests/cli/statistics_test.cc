@@ -1,4 +1,4 @@
-// The statistics of a record, compared with tables and with samples that are known to differ.
+// Compares the statistics of a record with tables, and with samples that are known to differ.
 #include "cli/statistics.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The lines of s3oramfs top.
+// Tests the lines of s3oramfs top.
 #include <gtest/gtest.h>
 
 #include "cli/top_text.h"

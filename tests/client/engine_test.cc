@@ -263,7 +263,7 @@ TEST_P(EngineTest, RemembersWhatCouldNotBeReadUntilItCan) {
   cluster.run_until([&] { return unreadable() == 0; });
 }
 
-/// From now on, while `refuse` is true, the servers say that every path is damaged.
+/// Makes the servers report every path as damaged while `refuse` is true.
 void refuse_retrievals(Cluster& cluster, const bool& refuse) {
   cluster.network.filter = [&refuse](Party, Party to, const Bytes& message) {
     if (refuse && to == kClient && static_cast<MessageType>(message[2]) == MessageType::retrieve)

@@ -1,4 +1,4 @@
-// Work that takes too long is noticed, and work that has ended makes nobody wait.
+// Tests that work that takes too long is noticed, and that work that has ended makes nobody wait.
 #include "oramcore/client/overdue.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,5 @@
-// Accesses and evictions at the same time. An access waits for an eviction only if both groups of
-// the root's slots are full, and it reads the previous tree version until every server has the new
-// one.
+// Tests accesses during evictions. An access waits for an eviction only if both groups of the
+// root's slots are full, and it reads the previous tree version until every server has the new one.
 #include <gtest/gtest.h>
 
 #include <algorithm>

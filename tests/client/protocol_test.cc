@@ -1,4 +1,4 @@
-// Single steps of the protocol, driven by hand. (Random cases are in tests/sim.)
+// Tests single steps of the protocol, driven by hand. (Random cases are in tests/sim.)
 #include <gtest/gtest.h>
 
 #include "serverd/store/bucket_store.h"
@@ -38,7 +38,7 @@ TEST_P(Protocol, AnAttemptIsNeverBegunTwice) {
   cluster.settle();
   cluster.kill_server(1);
   cluster.start_server(1);
-  // The client opens the session again, and learns from this of the restart.
+  // The client opens the session again, which tells it that the server was restarted.
   std::size_t opened = 0;
   subshares = 0;
   cluster.network.filter = [&](Party from, Party to, const Bytes& message) {

@@ -36,7 +36,7 @@ class Silence : public testing::Test {
     while (!answered && step()) continue;
     return answered.value_or(false);
   }
-  /// A request that may take forever.
+  /// Sends a request that may take forever.
   void ask_for_work() {
     spawn(context_.get_executor(), [](Servers& servers) -> Task<void> {
       auto answer =

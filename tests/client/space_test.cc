@@ -1,4 +1,5 @@
-// Full disks: operations that free room still work, and so does everything that needs none.
+// Tests that on full disks operations that free room still work, and so does everything that needs
+// none.
 #include <gtest/gtest.h>
 
 #include "serverd/store/bucket_store.h"
@@ -102,8 +103,8 @@ TEST_P(Space, RoomIsFoundWithoutAWrite) {
   });
 }
 
-// They say so before anything is refused, because `df` must not promise room that no server can
-// keep.
+// Servers report their room before they refuse anything, because `df` must not promise room that no
+// server has.
 TEST_P(Space, TheServersSayHowMuchTheyHaveRoomFor) {
   // While accesses are made, servers are asked from time to time, even if no program asks for the
   // free room.

@@ -60,7 +60,7 @@ void of_file(Observer& o) {
   });
 }
 
-/// The kernel writes mapped pages back when it likes; msync and close make it do so.
+/// The kernel may write mapped pages back at any time; msync and close make it do so.
 void of_map(Observer& o) {
   make_file("f", std::string(4096, 'm'));
   o.times("write to a mapping", "f", [] {

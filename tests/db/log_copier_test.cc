@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uintmax_t kPlainPage = 4096;
-constexpr std::uintmax_t kLongestLog = 6'000;  // more than it lets the log grow to
+constexpr std::uintmax_t kLongestLog = 6'000;  // more pages than the copier lets the log have
 
 class LogCopierTest : public testing::Test {
  protected:
@@ -56,7 +56,7 @@ class LogCopierTest : public testing::Test {
 };
 
 TEST_F(LogCopierTest, TheLogBeginsAnewWhileCommitsGoOn) {
-  // The log grows while the other thread copies, which takes as long as the machine lets it.
+  // The log grows while the other thread copies, which may take long on a busy machine.
   for (std::uintmax_t pages = 0; pages < 10 * kLongestLog; pages += 20)
     ASSERT_NO_FATAL_FAILURE(change(20));
   EXPECT_LT(pages_of_log(), 5 * kLongestLog);

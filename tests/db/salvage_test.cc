@@ -48,7 +48,7 @@ class SalvageTest : public testing::Test {
   std::string damaged() const { return (directory_ / "damaged.db").string(); }
   std::string mended() const { return (directory_ / "mended.db").string(); }
 
-  /// Damages that page, or none.
+  /// Damages the page, if one is given.
   void damage(std::optional<std::uint64_t> page) {
     for (const char* suffix : {"", "-wal", "-shm"}) {
       fs::remove(mended() + suffix);

@@ -1,4 +1,5 @@
-// The gate before a server's port: the addresses that it admits, and the frames that it passes on.
+// Tests the gate before a server's port: the addresses that it admits, and the frames that it
+// passes on.
 #include <gtest/gtest.h>
 #include <signal.h>
 

@@ -1,4 +1,4 @@
-// The text of an invitation: what it contains, and which texts are refused.
+// Tests the text of an invitation: its content, and the texts that are refused.
 #include "oramcore/net/invitation.h"
 
 #include <gtest/gtest.h>

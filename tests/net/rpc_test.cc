@@ -1,4 +1,5 @@
-// Two parties and a stranger over a network in memory that loses, repeats and forges messages.
+// Tests Rpc between two parties and a stranger, over a network in memory that loses, repeats and
+// forges messages.
 #include "oramcore/net/rpc.h"
 
 #include <gtest/gtest.h>

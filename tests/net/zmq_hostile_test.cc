@@ -1,4 +1,4 @@
-// The transport among strangers: wrong keys, garbage, oversized messages.
+// Tests the transport among strangers: wrong keys, garbage, oversized messages.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-// Unix sockets: only the process's own uid may connect.
+// Tests that only the process's own uid may connect over unix sockets.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -20,7 +20,7 @@ struct Received {
   Bytes message;
 };
 
-/// A message of the given kind; its body distinguishes it from others.
+/// Returns a message of the given kind; its body distinguishes it from others.
 Bytes message(MessageKind kind, const std::string& body);
 Bytes question(const std::string& body);
 Bytes answer(const std::string& body);
@@ -43,7 +43,7 @@ class Net {
   enum class Link { tcp, ipc };
   Net(Link link, unsigned servers);
 
-  /// The usual configuration of a party; a test may change it.
+  /// Returns the usual configuration of a party; a test may change it.
   ZmqConfig config(Party party) const;
   /// Starts (or restarts) a party. Servers echo the body of every request as the answer.
   Node& start(Party party);

@@ -1,4 +1,4 @@
-// The transport among honest parties, over TCP and over unix sockets.
+// Tests the transport among honest parties, over TCP and over unix sockets.
 #include "oramcore/zmq/zmq_transport.h"
 
 #include <gtest/gtest.h>
@@ -125,7 +125,8 @@ TEST_P(Links, ConnectsAgainToARestartedServer) {
   }
 }
 
-// Server 2 is replaced. Its previous machine, whose connections are open, is no longer heard.
+// Server 2 is replaced. Messages of its previous machine, whose connections are still open, are
+// ignored.
 TEST(PeerExchange, TheNewOneIsReachedAndTheFormerOneIsNotHeard) {
   Net net(Net::Link::tcp, 3);
   net.start_all();

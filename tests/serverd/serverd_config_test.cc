@@ -1,4 +1,4 @@
-// Options, the store's files and the commands that write them.
+// Tests a server's options, its store's files, and the commands that write them.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>

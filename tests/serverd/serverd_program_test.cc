@@ -1,4 +1,4 @@
-// The program s3oramfs-serverd, run as users and mounts run it.
+// Tests the program s3oramfs-serverd, run as users and mounts run it.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-// A server under attack by strangers, who have no key that it admits, over real sockets. They make
-// it hold little memory, and its client is served all the time.
+// Attacks a server over real sockets, as strangers can who have no key that it admits. The server's
+// memory stays small, and its client is served all the time.
 #include <gtest/gtest.h>
 #include <sodium.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-// The messages that a service manager gets, on a socket like systemd's.
+// Tests the messages that a service manager gets, on a socket like systemd's.
 #include "oramcore/service/manager.h"
 
 #include <gtest/gtest.h>

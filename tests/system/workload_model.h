@@ -32,7 +32,7 @@ using Complaint = std::string;
 class FileModel {
  public:
   FileModel() = default;
-  /// Everything is durable.
+  /// Makes a model of a file whose content is all durable.
   explicit FileModel(const std::string& content);
 
   /// If `done` is false, the operation failed, but may still have happened, even in part.
@@ -99,14 +99,14 @@ struct NameChange {
 
 class Model {
  public:
-  /// The state that was left; empty the first time.
+  /// Loads the state that the last run left; starts empty the first time.
   Model(std::filesystem::path folder, unsigned worker);
 
   unsigned worker() const { return worker_; }
   std::uint64_t next_version() { return ++version_; }
   const Tree& tree() const { return tree_; }
   std::map<Ino, FileModel>& files() { return files_; }
-  /// A change of names failed, and it is not yet known whether it happened.
+  /// Returns whether a change of names failed, and it is not yet known whether it happened.
   bool unsure() const { return unsure_; }
 
   // Reports of operations. Each is logged before it returns.

@@ -39,7 +39,7 @@ class KeySlots : public VaultFixture {
     auto made = Vault::create(vault_, remote_config(), credential, random_, kQuick);
     ASSERT_TRUE(made) << made.error().message;
   }
-  /// A vault as it was before there were slots.
+  /// Makes a vault as it was before there were slots.
   void make_old(const Credential& credential) {
     make(credential);
     const KeyWrap wrap = make_key_wrap(credential, kQuick, random_);

@@ -1,4 +1,4 @@
-// Which passphrases cause a warning.
+// Tests which passphrases cause a warning.
 #include "oramcore/vault/passphrase_strength.h"
 
 #include <gtest/gtest.h>

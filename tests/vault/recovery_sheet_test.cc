@@ -1,4 +1,4 @@
-// A text goes to paper and back, and typing errors are found.
+// Tests that a text survives being printed and typed in again, and that typing errors are found.
 #include "oramcore/vault/recovery_sheet.h"
 
 #include <gtest/gtest.h>

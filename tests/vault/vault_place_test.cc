@@ -1,4 +1,4 @@
-// Root uses a vault in another user's directory, and becomes that user for it.
+// Tests how root uses a vault in another user's directory, for which it becomes that user.
 #include "oramcore/vault/vault_place.h"
 
 #include <gtest/gtest.h>

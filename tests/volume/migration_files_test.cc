@@ -1,5 +1,5 @@
-// The files of a vault that moves: to which volume each table and file belongs, wherever a crash
-// falls.
+// Tests the files of a vault that moves: to which volume each table and file belongs, wherever a
+// crash falls.
 #include <gtest/gtest.h>
 
 #include "oramcore/base/durable_file.h"
@@ -88,7 +88,7 @@ class MigrationFiles : public testing::TestWithParam<Move> {
     if (!fs::exists(cache)) return;
     EXPECT_TRUE(std::ranges::equal(*read_small_file(cache, 100), vault.config().volume));
   }
-  /// The vault belongs to the new volume, and source/ to the previous one.
+  /// Checks that the vault belongs to the new volume, and source/ to the previous one.
   void expect_moved() {
     const auto found = Vault::find(root_ / "v");
     ASSERT_GOOD(found);

@@ -1,5 +1,5 @@
-// An open volume moves to another one, with real servers: what is proved before the current volume
-// is given up, how the migration ends, and what is repaired or rebuilt meanwhile.
+// Moves an open volume to another one, with real servers. Tests what is proved before the current
+// volume is given up, how the migration ends, and what is repaired or rebuilt meanwhile.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -32,7 +32,7 @@ class MovingVolume : public testing::Test {
     volume_.reset();
     fs::current_path("/");
   }
-  /// A vault with blocks, and a volume in next/.
+  /// Makes a vault with blocks, and a volume in next/.
   void make(const VolumeParams& from, const VolumeParams& to) {
     options_.serverd = SERVERD;
     auto made = Vault::create(root_ / "v", local_config(from, 1), Credential{}, random_);

@@ -1,5 +1,5 @@
-// A vault whose vault.db is lost, with real servers: golden volumes, whose blocks older versions
-// wrote without leaves in their labels.
+// Rebuilds a lost vault.db from real servers. The volumes are golden ones, whose blocks older
+// versions wrote without leaves in their labels.
 #include "oramcore/volume/volume.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Backups of the tables of files, and what they restore when vault.db is gone.
+// Tests backups of the tables of files, and what they restore when vault.db is gone.
 #include <atomic>
 #include <map>
 #include <random>
@@ -28,7 +28,7 @@ class BackupTest : public FileSystemFixture {
     fs->forget(ino, 1);
     return ino;
   }
-  /// The machine is lost, and another one finds what the device holds.
+  /// Loses the machine: another one finds only what the device holds.
   void lose() {
     const auto contents = device->acknowledged();
     device->stop();

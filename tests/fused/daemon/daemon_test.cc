@@ -1,4 +1,4 @@
-// The daemon's parts around the file system: command line, mount table, control socket.
+// Tests the daemon's parts around the file system: command line, mount table, control socket.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>

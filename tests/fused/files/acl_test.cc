@@ -1,4 +1,4 @@
-// Access control lists through FileSystem: their format, their modes, and how they are inherited.
+// Tests access control lists through FileSystem: their format, their modes, and their inheritance.
 #include "fused/files/acl.h"
 
 #include <sys/stat.h>

@@ -177,7 +177,8 @@ TEST_F(CrashTest, AFileOfWhichNothingIsDurableYetIsReplacedAsAWhole) {
 TEST_F(CrashTest, AFileThatIsWrittenAnewAllTheTimeBecomesDurableNowAndThen) {
   unmount();
   options.commit_every = std::chrono::milliseconds(20);
-  options.own_ticker = false;  // its own ticker would ask the device while that crashes
+  options.own_ticker =
+      false;  // the file system's own ticker would ask the device while the device crashes
   mount();
   const Ino ino = create("a");
   write(ino, 0, "former");

@@ -1,4 +1,4 @@
-// Files through FileSystem, compared with a model.
+// Compares files in a FileSystem with a model.
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>

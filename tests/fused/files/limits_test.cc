@@ -1,4 +1,4 @@
-// Full disks, devices that fail or are silent, and limits of memory and size.
+// Tests full disks, devices that fail or are silent, and limits of memory and size.
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/xattr.h>

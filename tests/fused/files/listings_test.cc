@@ -1,4 +1,4 @@
-// The positions of names in directories.
+// Tests the positions of names in directories.
 #include "fused/files/listings.h"
 
 #include <gtest/gtest.h>

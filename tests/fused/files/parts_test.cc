@@ -1,4 +1,4 @@
-// The parts of a file system, each without the parts that it does not need.
+// Tests the parts of a file system, each without the parts that it does not need.
 #include <sys/xattr.h>
 
 #include "fused/files/directories.h"

@@ -1,4 +1,5 @@
-// A file system that ends while the kernel keeps the mount, and the next one, which takes over.
+// Tests a file system that ends while the kernel keeps the mount, and the next one, which takes
+// over.
 #include "tests/fused/fixture.h"
 
 namespace s3oram {

@@ -1,4 +1,4 @@
-// Ids inside and outside a user namespace.
+// Tests the translation of ids inside and outside a user namespace.
 #include "fused/kernel/id_map.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The content of files, through the kernel.
+// Tests the content of files, through the kernel.
 #include <linux/falloc.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>

@@ -83,7 +83,7 @@ class MountTest : public FileSystemFixture {
     runner.join();
     kernel.reset();
   }
-  /// The daemon dies, and with it what the kernel has not sent.
+  /// Acts as if the daemon died: data that the kernel has not sent is lost.
   void crash_kernel() {
     device->fail_writes(true);
     device->fail_commits(true);

@@ -1,4 +1,4 @@
-// The threads that answer the kernel.
+// Tests the threads that answer the kernel.
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// Names, attributes and listings, through the kernel.
+// Tests names, attributes and listings, through the kernel.
 #include <dirent.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>

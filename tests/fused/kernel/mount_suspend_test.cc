@@ -1,4 +1,4 @@
-// A mount that loses its file system, refuses everything, and gets a file system again.
+// Tests a mount that loses its file system, refuses everything, and gets a file system again.
 #include <fcntl.h>
 #include <sys/statfs.h>
 #include <sys/xattr.h>

@@ -46,7 +46,7 @@ struct Step {
 class FileHistory {
  public:
   explicit FileHistory(std::uint32_t block_size) : block_size_(block_size) {}
-  /// A file of which exactly this is durable.
+  /// Makes a file of which exactly this content is durable.
   FileHistory(std::uint32_t block_size, Content content)
       : now(content), block_size_(block_size), base_(std::move(content)) {}
 
@@ -63,20 +63,20 @@ class FileHistory {
   /// Returns the number of steps that have happened.
   std::size_t steps() const { return steps_.size(); }
 
-  /// Everything that ended by `index` is durable.
+  /// Records that everything that ended by `index` is durable.
   void barrier(Index index) { durable_ = std::max(durable_, index); }
   /// Does the same, unless the content has been replaced later than `settled`. In that case the
   /// previous content may have lost its last writes.
   void barrier_of_tick(Index index, std::int64_t settled);
-  /// A commit that holds operation `ends` also holds all data that ended by `index`.
+  /// Records that a commit that holds operation `ends` also holds all data that ended by `index`.
   void barrier_with(Index ends, Index index) { conditional_.emplace_back(ends, index); }
-  /// From `index` until end_settling(), the new content of a file that is rewritten may commit.
-  /// Returns a number for end_settling().
+  /// Records that from `index` until end_settling() the new content of a file that is rewritten may
+  /// commit. Returns a number for end_settling().
   std::size_t begin_settling(Index index);
   void end_settling(std::size_t number, Index index) { settles_[number].second = index; }
   void may_settle(Index index) { end_settling(begin_settling(index), index); }
-  /// The device is full: the new content, as far as it exists, may take the room of the previous
-  /// one.
+  /// Records that the device is full, so that the new content, as far as it exists, may take the
+  /// room of the previous one.
   void may_give_way(Index index) {
     if (gives_way_.empty() || gives_way_.back() != index) gives_way_.push_back(index);
   }

@@ -267,7 +267,7 @@ bool Driver::change_xattr(Ino ino) {
   return true;
 }
 
-/// Everything except its data is as it should be.
+/// Compares everything except the data.
 bool Driver::compare(Ino ino) {
   know(ino);
   const auto begun = begin(fmt::format("compare {}", ino));

@@ -39,7 +39,7 @@ std::string difference(const Names& expected, const Names& seen);
 class Tree {
  public:
   explicit Tree(std::uint32_t block_size) : block_size_(block_size) {}
-  /// The state found after a crash, all of which is durable.
+  /// Makes a tree of the state found after a crash, all of which is durable.
   Tree(std::uint32_t block_size, Names names, const std::map<Ino, Content>& files);
 
   Names now;
@@ -60,12 +60,12 @@ class Tree {
   int unlink(const Name& name);
   int rmdir(const Name& name);
   int rename(const Name& from, const Name& to, unsigned flags);
-  /// The last reference to an inode without names is gone.
+  /// Called when the last reference to an inode without names is gone.
   void end(Ino ino);
 
   /// The number of operations that have ended, each at an instant of its own.
   Index ended() const { return instants_.size() - 1; }
-  /// An operation has just ended.
+  /// Called when an operation has ended.
   void end_operation(std::int64_t time);
   /// From now on every commit holds names that are no older than those at `index`.
   void barrier(Index index) { durable_ = std::max(durable_, index); }

@@ -43,7 +43,7 @@ class World : public Timing {
  public:
   explicit World(std::uint64_t seed) : dice(seed) {}
 
-  /// Everything that was not durable is gone, and no more callbacks come.
+  /// Cuts the power: everything that is not durable is gone, and no more callbacks come.
   virtual void power_off() = 0;
   /// Makes a new device on what is left. May throw Cut.
   virtual void power_on() = 0;

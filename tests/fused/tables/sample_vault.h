@@ -142,7 +142,7 @@ class DamagedVault {
     EXPECT_TRUE(database) << database.error().message;
     return std::move(*database);
   }
-  /// `text` with the numbers of /a and /dir/sub for {a} and {dir_sub}.
+  /// Returns `text` with the numbers of /a and /dir/sub for {a} and {dir_sub}.
   static std::string filled(const std::string& text) {
     fmt::dynamic_format_arg_store<fmt::format_context> numbers;
     std::vector<std::string> names;
@@ -189,7 +189,7 @@ class DamagedVault {
     return check_vault(*vault, system_disk(), repair, [](const std::string&) {});
   }
 
-  /// SQL that makes one text of the columns.
+  /// Returns SQL that makes one text of the columns.
   static std::string joined(const std::vector<std::string>& columns) {
     std::string sql;
     for (const std::string& column : columns)

@@ -1,4 +1,5 @@
-// What a server refuses from a stranger, a previous client, another server or a client in error.
+// Tests what a server refuses from a stranger, a previous client, another server or a client in
+// error.
 #include "tests/serverd/oram/hostile_fixture.h"
 
 namespace s3oram {

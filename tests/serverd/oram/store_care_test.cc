@@ -1,5 +1,5 @@
-// What happens when a store is not what it should be, and the root's slots in memory; neither test
-// runs a server.
+// Tests what happens when a store is not what it should be, and the root's slots in memory. No test
+// here runs a server.
 #include "serverd/oram/store_care.h"
 
 #include <gtest/gtest.h>

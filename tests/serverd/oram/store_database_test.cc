@@ -625,7 +625,7 @@ TEST_F(ControlTest, ReenrolsAVolumeInUse) {
   }
 }
 
-/// Buckets `from` to `end` of the request.
+/// Returns a part of the request: its buckets from `from` to `end`.
 ReenrolRequest part_of(ReenrolRequest all, std::size_t from, std::size_t end) {
   all.last = end == all.buckets.size();
   all.from = from;

@@ -1,4 +1,4 @@
-// The record of a server's reads and writes: its lines, its limits, and the files to which it
+// Tests the record of a server's reads and writes: its lines, its limits, and the files to which it
 // appends.
 #include "serverd/store/access_log.h"
 
