@@ -312,7 +312,7 @@ Status run_restore(const Args& args) {
   if (!restored && restored.error().code == Errc::damaged_vault) return fail(restored.error());
   const std::string& directory = vault->directory().string();
   if (!restored)
-    return fail(restored.error().code, "{} (to go on: s3oramfs restore{} {})",
+    return fail(restored.error().code, "{} (to continue: s3oramfs restore{} {})",
                 restored.error().message, options.force ? " --force" : "", shell_word(directory));
   std::cout << (*restored ? fmt::format("{} has all names again as of {}.", directory,
                                         date_of((*restored)->time))

@@ -61,7 +61,7 @@ Words words_for(const Vault& vault, bool is_protected, std::size_t lines, std::s
   words.steps.push_back(fmt::format(
       "{} type the {} lines, with their numbers. There is no I, L, O or U among the letters, and "
       "blanks do not matter. The last four letters are a checksum: the next step names the lines "
-      "that are not as printed.",
+      "that differ from the printed ones.",
       codes > 0 ? "Or" : "In a file, sheet.txt,", lines));
   words.steps.push_back("Run: s3oramfs restore --from sheet.txt VAULT");
   const auto& servers = vault.config().servers;

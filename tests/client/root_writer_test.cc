@@ -19,7 +19,7 @@ namespace {
 class RootWriterTest : public testing::Test {
  protected:
   void start(Task<void> task) { spawn(context_.get_executor(), std::move(task)); }
-  /// Runs what can run without time passing. Returns whether anything ran.
+  /// Runs everything that can run without time passing. Returns whether anything ran.
   bool poll() {
     context_.restart();
     return context_.poll() > 0;

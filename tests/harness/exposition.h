@@ -1,4 +1,4 @@
-// A strict reader of Prometheus's text format 0.0.4. A scraper accepts everything that it accepts.
+// A strict reader of Prometheus's text format 0.0.4: any scraper accepts a text that it accepts.
 #pragma once
 
 #include <gtest/gtest.h>

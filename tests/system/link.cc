@@ -1,6 +1,6 @@
-// link ADDRESS PORT TARGET: a network link. Everything that reaches ADDRESS:PORT goes on to
-// ADDRESS:TARGET, and the answers go back. Stopped (SIGSTOP), it is a link that swallows
-// everything; killed, it is a link that is cut.
+// link ADDRESS PORT TARGET: a network link. Passes on everything that reaches ADDRESS:PORT to
+// ADDRESS:TARGET, and the answers back. While the program is stopped (SIGSTOP), the link swallows
+// everything; once it is killed, the link is cut.
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>

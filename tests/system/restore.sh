@@ -80,7 +80,7 @@ expect 10 "passphrase" s3oramfs restore --from "$work/keys" --passfile "$work/ke
 expect 12 "$work/pass" s3oramfs restore --from "$work/pass" --passfile "$work/pass" "$vault"
 mkdir "$work/restored"
 sed "s/$host:${server_port[1]}/127.0.0.1:1/" "$work/keys" > "$work/former.keys"
-expect 14 "to go on: s3oramfs restore $work/restored" \
+expect 14 "to continue: s3oramfs restore $work/restored" \
   s3oramfs restore --from "$work/former.keys" --timeout 1 --passfile "$work/pass" "$work/restored"
 expect 19 "begun there from another file" s3oramfs restore --from "$work/keys" --passfile "$work/pass" "$work/restored"
 s3oramfs restore --from "$work/scanned" --passfile "$work/pass" "$vault"

@@ -146,8 +146,8 @@ TEST_F(MountTest, ALargeDirectory) {
   EXPECT_EQ(fs->status().inodes, 1u);
 }
 
-// A name that was read stays read, and names that exist all the time are found, whatever happens to
-// the kernel's memory of the listing and to other names meanwhile.
+// A reader of a directory gets no name twice, and finds all names that exist all the time, whatever
+// happens to the kernel's memory of the listing and to other names meanwhile.
 TEST_F(MountTest, AListingGoesOnWhereItWas) {
   constexpr int kNames = 2000;
   const auto made = [this](const std::string& name) {

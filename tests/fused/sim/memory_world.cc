@@ -6,7 +6,7 @@
 namespace s3oram::sim {
 namespace {
 
-/// A world cannot exist without its database.
+/// Throws if there is an error, because a world cannot exist without its database.
 template <class T>
 T must(Result<T> result) {
   if (!result) throw std::runtime_error(result.error().message);

@@ -1,5 +1,5 @@
-// Mounting damaged vaults: a bad row affects only its file. Includes read-only mounts, which change
-// nothing.
+// Tests that damaged vaults can be mounted: a bad row affects only its file, and a read-only mount
+// changes nothing.
 #include <sys/xattr.h>
 
 #include <future>
