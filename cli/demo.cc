@@ -223,8 +223,8 @@ const std::vector<std::string> kAfterDemo{
     "tells the three workloads apart at a glance. docs/leakage.md says what else shows, and to "
     "whom.",
     "The demonstration asks for blocks directly, so that each workload makes exactly as many "
-    "accesses as the others. In a mounted directory, what was used lately is answered from memory "
-    "and makes no access."};
+    "accesses as the others. In a mounted directory, recently used data comes from memory, without "
+    "an access."};
 
 std::vector<std::string> after(SchemeKind kind) {
   std::vector<std::string> paragraphs = kAfterDemo;

@@ -73,7 +73,7 @@ Status run_lock(const Args& args) {
   S3O_TRY(become_owner(name));
   S3O_ASSIGN(auto vault, mounted_vault(name));
   {
-    Progress progress(fmt::format("writing what is in memory of {}", name));
+    Progress progress(fmt::format("writing the data of {} that is still in memory", name));
     S3O_TRY(ask_daemon(vault, "lock", progress, 0s));
   }
   return await_state(vault, true);

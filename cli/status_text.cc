@@ -56,7 +56,7 @@ std::string top_text(const ordered_json& top) {
       number(top, "evictions_behind"), number(top, "most_evictions_behind"));
 }
 
-/// Describes a scrub. `piece` is the word for what a server holds of a slot.
+/// Describes a scrub. `piece` is the word for a server's part of a slot.
 std::string scrub_text(const ordered_json& scrub, const std::string& piece) {
   if (!scrub.is_object() || scrub.empty()) return "";
   std::uint64_t healed = 0;

@@ -16,7 +16,7 @@ std::vector<std::string> status_warnings(const nlohmann::ordered_json& status);
 /// Returns whether one of the problems is of this kind (kProblemKinds in fused/daemon/health.h).
 bool status_has_problem(const nlohmann::ordered_json& status, std::string_view kind);
 
-/// Returns one line in words ("healthy", "not mounted" ...), and more lines only for further
+/// Returns one line of text ("healthy", "not mounted" ...), and more lines only for further
 /// problems.
 std::string health_text(const nlohmann::ordered_json& status);
 

@@ -94,7 +94,8 @@ Result<Question> ask_for_the_end(const Vault& vault) {
 /// Makes the daemon write everything. If the daemon answers, returns the question that waits for
 /// its end.
 Result<std::optional<Question>> write_everything(Vault& vault, const VaultMount& mount, How& how) {
-  Progress progress(fmt::format("writing what is in memory of {}", mount.point.string()));
+  Progress progress(
+      fmt::format("writing the data of {} that is still in memory", mount.point.string()));
   const auto sync = [&] { return ask_daemon(vault, "sync", progress, how.force ? kForced : 0s); };
   const auto limit = std::chrono::steady_clock::now() + kKilled;
   auto answer = sync();

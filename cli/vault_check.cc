@@ -299,7 +299,7 @@ class Check {
   }
 
   Status salvage_and_mend() {
-    progress_("reading what can be read of vault.db");
+    progress_("reading whatever is readable in vault.db");
     const fs::path fresh = path_.string() + ".new";
     S3O_TRY(remove_database(fresh));
     const auto salvaged = salvage_database(path_, fresh, disk_);

@@ -6,7 +6,7 @@
 namespace s3oram {
 
 Status lock_vault(Vault& vault) {
-  Progress progress("waiting until another process leaves " + vault.directory().string());
+  Progress progress("waiting until another process has closed " + vault.directory().string());
   return vault.lock_when_left([&] { progress.update(); });
 }
 

@@ -74,7 +74,8 @@ Status check_name(const std::string& name) {
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
   if (!name.empty() && name.front() != '-' && name.find_first_not_of(kKnown) == std::string::npos)
     return {};
-  return fail(Errc::usage, "--name {}: use letters, digits, _ and -, but not - in front", name);
+  return fail(Errc::usage, "--name {}: use letters, digits, _ and -, and do not begin it with -",
+              name);
 }
 
 Status make_folders(const Path& folder) {

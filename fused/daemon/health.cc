@@ -78,7 +78,7 @@ void add_source(Problems& to, const VolumeStatus& volume) {
         "blocks cannot be read where they are, and so do not move");
 }
 
-/// Adds why a migration has not ended although nothing needs its source any more.
+/// Adds the reason why a migration has not ended although nothing needs its source any more.
 void add_end_of_migration(Problems& to, const MountState& state) {
   if (!state.volume.migration || state.migration_end.failure.empty()) return;
   add(to, kMigration, state.migration_end.failure);

@@ -9,7 +9,7 @@
 
 namespace s3oram {
 
-/// Makes everything durable. Errors: a code that depends on the errno, in words for the user.
+/// Makes everything durable. Errors: a code that depends on the errno, and a text for the user.
 Status sync(FileSystem& files);
 
 /// Makes everything durable, makes the kernel drop what it has cached, and stops serving the mount.

@@ -17,7 +17,7 @@ namespace s3oram {
 
 /// The reason why a migration does not end although every block has moved.
 struct EndOfMigration {
-  std::string failure;  // the reason and what to do, in words; empty if no end has failed
+  std::string failure;  // the reason and what to do; empty if no end has failed
   bool is_retried = true;
 };
 

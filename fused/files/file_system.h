@@ -53,7 +53,7 @@ struct FileSystemStatus {
   std::chrono::milliseconds failing_for{};  // time since the first failure
   std::chrono::milliseconds lag{};          // changes older than about this are durable
   std::uint64_t damage = 0;                 // damaged places in vault.db's tables of files
-  std::string first_damage;                 // the first of them, in words
+  std::string first_damage;                 // describes the first of them
   std::uint64_t lost_blocks = 0;            // blocks that files name and the device does not hold
   BackupStatus backup;
   std::string backup_failure;  // why the last backup failed; empty if it did not

@@ -61,7 +61,7 @@ Status FuseLoop::start(unsigned threads, Descriptor cpu_latency) {
   processors_.emplace(std::move(cpu_latency));
   const int device = fuse_session_fd(session_);
   if (stopped_.get() < 0 || ::fcntl(device, F_SETFL, ::fcntl(device, F_GETFL) | O_NONBLOCK) != 0)
-    return system_failure(errno, "/dev/fuse cannot be waited for");
+    return system_failure(errno, "cannot wait for /dev/fuse");
   while (threads_.size() < threads) {
     Worker& worker = workers_.emplace_back(*this);
     auto thread =

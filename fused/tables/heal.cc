@@ -81,7 +81,7 @@ Result<HealedDatabase> make_fresh(const fs::path& path, const fs::path& fresh, D
   return healed;
 }
 
-/// Returns, in words, what must be healed; empty if nothing is wrong.
+/// Returns a text that says what must be healed; empty if nothing is wrong.
 Result<std::string> need_of(const fs::path& path, HealFor what, bool sealed, Disk& disk) {
   // The pages of a sealed database can be read one by one, even if SQLite cannot read it.
   const auto unreadable = [&](const Error& error) -> Result<std::string> {

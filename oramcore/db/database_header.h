@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kSealFormat = 1, kApplication = 0x73336f72;  // "
 /// Checks the format of the seals. Errors: unsupported (a newer format).
 Status require_known_seals(const std::filesystem::path& file);
 
-/// Returns whether the pages of a sealed database were sealed with another key than `key`. Returns
+/// Returns whether the pages of a sealed database were sealed with a key other than `key`. Returns
 /// false if no page can be read.
 bool is_of_other_key(const std::filesystem::path& file, const PageKey& key);
 

@@ -1,4 +1,4 @@
-// Findings of a check of a vault, in words for its user.
+// Findings of a check of a vault, as texts for its user.
 #pragma once
 
 #include <string>

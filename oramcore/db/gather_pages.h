@@ -14,7 +14,7 @@ namespace s3oram {
 struct GatheredPages {
   std::uint32_t pages = 0;        // pages in the database
   std::uint32_t mended = 0;       // pages in which a single changed bit was corrected
-  std::vector<std::string> lost;  // lost pages and frames of the log, in words
+  std::vector<std::string> lost;  // describes lost pages and frames of the log
 };
 
 /// Makes the file `to` from the database `from`, which must not be open, and its log. Lost pages

@@ -57,7 +57,7 @@ struct LinePrediction {
   double between_per_byte = 0;  // sent between servers, for each byte written
 };
 LinePrediction predict(const AccessTraffic& traffic, const Lines& lines);
-/// Returns the prediction in words, one line for each number.
+/// Returns the prediction as text, one line for each number.
 std::string to_text(const LinePrediction& prediction);
 
 }  // namespace s3oram

@@ -190,7 +190,7 @@ bool is_from_migration(const fs::path& directory, Disk& disk) {
   return has_files && !*has_files;
 }
 
-/// Removes what the end of a migration has left, or a beginning that was interrupted before it was
+/// Removes the remains of a migration that has ended, or that was interrupted before it was
 /// decided. Nothing needs these files, so an error does not keep the vault from being opened.
 void settle_end(const Vault& vault, const VaultKeys& keys, Disk& disk) {
   const fs::path source = vault.source_directory();

@@ -125,8 +125,8 @@ void ZmqPeer::on_event(std::uint16_t event) {
       if (state_ == PeerState::connecting && address_.key &&
           std::chrono::steady_clock::now() - *broken_off_ >= kDying) {
         spdlog::warn(
-            "server {} at {} closes connections before they are secure: it has another key than "
-            "{}, or is not an s3oramfs-serverd; ask its owner for its public key",
+            "server {} at {} closes connections before they are secure: it has a different key "
+            "than {}, or is not an s3oramfs-serverd; ask its owner for its public key",
             address_.party, address_.endpoint, to_text(*address_.key));
         become(PeerState::insecure);
       }

@@ -89,9 +89,9 @@ class BucketStore {
   BucketStore(std::unique_ptr<File> file, ByteSpan owner, std::size_t root_buffer_slots,
               std::size_t slots_per_bucket_version, std::size_t slot_size, std::size_t cache_bytes);
 
-  /// Returns a bucket version with its first slots checked (the others hold anything). `level` is
-  /// the bucket's level in the tree. One request to the disk, unless it is cached. Errors: corrupt
-  /// (names the bucket version and the slot), damaged_vault (still_there()).
+  /// Returns a bucket version with its first slots checked (the others may hold anything). `level`
+  /// is the bucket's level in the tree. One request to the disk, unless it is cached. Errors:
+  /// corrupt (names the bucket version and the slot), damaged_vault (still_there()).
   Result<std::shared_ptr<const BucketVersion>> read(const BucketVersionRef& ref,
                                                     unsigned level = 0);
 

@@ -198,7 +198,7 @@ TEST(PictureFile, IsRefusedBeforeItIsMeasuredFor) {
 TEST(Terminal, ALineFits) {
   const std::string three =
       "making the volume: waiting for servers 1 (a.example:5760), 2 (b.example:5760), "
-      "3 (c.example:5760; it has another key than the vault says)";
+      "3 (c.example:5760; it has a different key than the vault says)";
   EXPECT_EQ(fitted(three, 200), three);
   EXPECT_EQ(fitted(three, 80), "making the volume: waiting for servers 1, 2, 3");
   EXPECT_EQ(fitted(three, 30), "making the volume: waiting ...");

@@ -229,7 +229,7 @@ wait_until "the log says that server 1 does not know it" \
   grep -q "server 1 at tcp://$host:${server_port[1]} does not know our key $key" "$work/peer.log"
 wait_until "server 1 logs whom it refused" grep -q "key $key is not known here" "$work/store1.log"
 wait_until "the log says that server 2 has another key" \
-  grep -q "server 2 at tcp://$host:${server_port[2]} .* it has another key than $other" "$work/peer.log"
+  grep -q "server 2 at tcp://$host:${server_port[2]} .* it has a different key than $other" "$work/peer.log"
 kill "$peer"
 wait "$peer"
 

@@ -78,7 +78,7 @@ server_port[2]=$port
 start_servers
 expect 14 "no answer from server 2 ($host:$former): check" s3oramfs mount --timeout 2 "$vault" "$mount"
 s3oramfs server "$vault" 2 "$host:$port,$(serverd keygen --store "$work/elsewhere")"
-expect 14 "no answer from server 2 ($host:$port; it has another key than the vault says" \
+expect 14 "no answer from server 2 ($host:$port; it has a different key than the vault says" \
   s3oramfs mount --timeout 3 "$vault" "$mount"
 s3oramfs server "$vault" 2 "nosuch.invalid:$port,$key"
 expect 14 "this name does not resolve" s3oramfs mount --timeout 2 "$vault" "$mount"

@@ -33,7 +33,7 @@ struct Names {
   friend bool operator==(const Names&, const Names&) = default;
 };
 
-/// Returns the first differences in words; empty if there are none.
+/// Describes the first differences; returns an empty text if there are none.
 std::string difference(const Names& expected, const Names& seen);
 
 class Tree {
