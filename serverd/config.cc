@@ -85,7 +85,7 @@ CLI::Validator by(Result<T> (*parse)(const std::string&)) {
           ""};
 }
 
-// Checks only that the file exists and is no directory. Whether it can be read shows later.
+// Checks only that the file exists and is no directory. Other errors are reported when it is read.
 std::string why_no_file(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);

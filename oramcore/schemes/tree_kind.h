@@ -1,4 +1,4 @@
-// How volumes of s3oram and mirror, which share one engine, are made, opened, checked and rebuilt.
+// Makes, opens, checks and rebuilds volumes of s3oram and mirror, which share one engine.
 #pragma once
 
 #include "oramcore/client/volume_kind.h"

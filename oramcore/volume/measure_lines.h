@@ -8,7 +8,7 @@
 
 namespace s3oram {
 
-/// Which lines to measure.
+/// Selects the lines to measure.
 struct WantedLines {
   bool line = true;     // this machine's line
   bool between = true;  // the lines between servers

@@ -1,4 +1,4 @@
-// Which times each operation changes, and utimensat(2).
+// The times that each operation changes, and utimensat(2).
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/mman.h>
