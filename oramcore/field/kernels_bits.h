@@ -16,11 +16,10 @@ namespace {
 // them.
 
 constexpr std::size_t kGroup = 4;                        // rows
-constexpr std::size_t kSums = std::size_t{1} << kGroup;  // of a group
+constexpr std::size_t kSums = std::size_t{1} << kGroup;  // sums of a group
 constexpr std::size_t kGroups = 8, kPass = kGroups * kGroup;
-constexpr std::size_t kStrip = 128;  // columns
-constexpr std::size_t kOutsAtOnce =
-    256;  // whose strips are kept together, as long as rows are read
+constexpr std::size_t kStrip = 128;       // columns
+constexpr std::size_t kOutsAtOnce = 256;  // outputs whose strips are summed in one buffer
 
 /// A strip of one row.
 template <class V>

@@ -1,4 +1,5 @@
-// How many layers the evictions of a mirror put on a block (docs/protocol-mirror.md).
+// Bounds the number of layers that the evictions of a mirror put on a block
+// (docs/protocol-mirror.md).
 #pragma once
 
 #include <algorithm>
