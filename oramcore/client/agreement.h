@@ -1,4 +1,4 @@
-// Finds out whose shares of a slot are right when they do not all fit together.
+// Finds out whose shares of a slot are right when the shares contradict each other.
 #pragma once
 
 #include <functional>

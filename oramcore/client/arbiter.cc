@@ -30,8 +30,8 @@ Task<Status> Arbiter::after_disagreement(Error found, std::optional<Dispute> dis
 }
 
 /// Reads all servers' shares of the path, which show what each server had to send. Returns 0 if
-/// nobody can be named. If shares do not fit together, the comparison that follows names their
-/// server.
+/// nobody can be named. If shares contradict each other, the comparison that follows names the
+/// server of the wrong one.
 Task<Result<Party>> Arbiter::find_liar(Dispute dispute) {
   const PathSlots path =
       PathSlots::evicted(state_.params, state_.tree.tree_version, state_.tree.height);

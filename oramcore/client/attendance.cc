@@ -104,7 +104,7 @@ Task<void> Attendance::leave(Party server, std::string why) {
   if (left && !servers_.stopped()) co_await await_return(server);
 }
 
-// The client goes on waiting for the server until vault.db says that it is left out.
+// The client keeps waiting for the server until vault.db says that the server is left out.
 Task<Status> Attendance::leave_out(Party server, const std::string& why) {
   spdlog::warn("server {} is left out: {}; {} servers have all data and go on", server, why,
                in_step_.members().size() - 1);

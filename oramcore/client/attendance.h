@@ -60,7 +60,7 @@ class Attendance {
   const Owner owner_;
   Duration looked_around_{};
   // By server: the pause before it is brought back, longer for one that goes away repeatedly; and
-  // when it was last in step again.
+  // when it last came back into step.
   std::vector<Duration> again_;
   std::vector<std::optional<Duration>> joined_;
   LogLimit told_;

@@ -17,7 +17,7 @@
 
 namespace s3oram {
 
-/// Where a server rejoins the volume.
+/// The step in which a server rejoins the volume.
 struct Rejoining {
   Party server = 0;
   Bytes sources;  // t + 1 servers that describe the tree version

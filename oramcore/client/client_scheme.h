@@ -24,7 +24,7 @@ struct OpenedBlock {
 /// Returns whether all bytes are 0.
 bool is_zero(ByteSpan bytes);
 
-/// Where a slot of a bucket lies on the path of the eviction that wrote it.
+/// The place of a bucket's slot on the path of the eviction that wrote it.
 struct SlotPlace {
   // The bucket's number on that path (path_buckets()). If the bucket is a leaf of a tree that has
   // grown since, the number may have been smaller, but at least `least`.
@@ -63,8 +63,8 @@ class EvictionCheck {
   /// Does the work that needs no answer. Must be called once; on any thread.
   virtual void expect() = 0;
   /// Compares the answers of the servers in step, answers[i] from servers[i], with what the plan
-  /// prescribes. Must be called after expect(); on any thread. Errors: servers_disagree, with what
-  /// does not fit; the text never depends on the plan.
+  /// prescribes. Must be called after expect(); on any thread. Errors: servers_disagree, saying
+  /// what is inconsistent; the text never depends on the plan.
   virtual Status verdict(ByteSpan servers, const std::vector<CertifyAnswer>& answers) const = 0;
 };
 
@@ -79,7 +79,7 @@ class ReportCheck {
   /// Does the work that needs no report. Must be called once; on any thread.
   virtual void expect() = 0;
   /// Compares the reports, by server, with what the orders prescribe. Must be called after
-  /// expect(). Errors: servers_disagree, with what does not fit; the text never depends on the
+  /// expect(). Errors: servers_disagree, saying what is inconsistent; the text never depends on the
   /// plan.
   virtual Status verdict(std::span<const Payload> reports) const = 0;
   /// Returns whether find_liar() may find out more than the verdict says.

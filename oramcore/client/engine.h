@@ -4,8 +4,8 @@
 // Any number of accesses can be in flight. Each reserves a write number before it retrieves, and
 // uses that number whatever happens (protocol/layout.h). Once all servers have acknowledged the A
 // writes of a tree version's first group, the eviction is planned, prepared, decided by a commit of
-// vault.db, and committed. Meanwhile accesses go on: they fill the other group, and read the tree
-// version before the eviction until every server has the new one.
+// vault.db, and committed. Meanwhile accesses continue: they fill the other group, and read the
+// tree version before the eviction until every server has the new one.
 //
 // The engine only coordinates: it opens and closes the volume, and leads each access from its write
 // number to its root write. Each part below does one thing over the one VolumeState, and knows only

@@ -219,7 +219,7 @@ Task<Status> EvictionLoop::install() {
   co_return Status{};
 }
 
-/// Stops evictions. The stored data is sound, so accesses go on as long as the root has room for
+/// Stops evictions. The stored data is sound, so accesses continue as long as the root has room for
 /// their writes, and after that only reads (Engine::read_only()).
 void EvictionLoop::stop(Error reason) {
   spdlog::error("evictions stop: {}", reason.message);

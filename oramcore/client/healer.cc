@@ -189,17 +189,17 @@ Task<Result<Payload>> Healer::ask_for_part(Party helper, Bytes message, Party to
   co_return answer;
 }
 
-/// What the servers hold of a slot that is to be healed.
+/// The shares of a slot that needs healing, at all servers.
 struct Healer::SlotFound {
   Bytes intact;                        // servers whose shares are intact
-  std::optional<Agreement> agreement;  // the servers whose shares fit together
+  std::optional<Agreement> agreement;  // the servers whose shares are consistent
   std::vector<Party> to_write;         // servers that get a new share, in this order
   std::optional<Error> unread;         // an error that may not recur at the next read
 };
 
-/// Collects the shares of a slot. If intact shares do not fit together, reads them again, because a
-/// server may answer correctly the next time. Whether it does so depends on the shares alone, not
-/// on whether a block lies in the slot.
+/// Collects the shares of a slot. If intact shares contradict each other, reads them again, because
+/// a server may answer correctly the next time. Whether it reads again depends on the shares alone,
+/// not on whether a block lies in the slot.
 Task<Healer::SlotFound> Healer::find_shares(SlotAddress at, const std::set<Party>& damaged) {
   std::set<Party> concerned = state_.servers_in_step();
   concerned.insert(damaged.begin(), damaged.end());
@@ -232,9 +232,9 @@ Task<Healer::SlotFound> Healer::find_shares(SlotAddress at, const std::set<Party
   }
 }
 
-/// Returns what these shares of a slot say, if enough of them fit together. If there are more than
-/// enough and they lie on one polynomial, they are right; otherwise the ones that open count.
-/// (Copies are compared later.)
+/// Returns what these shares of a slot agree on, if enough of them are consistent. If there are
+/// more than enough and they lie on one polynomial, they are right; otherwise the ones that open
+/// count. (Copies are compared later.)
 std::optional<Agreement> Healer::agreement_on(SlotAddress at, const Bytes& servers,
                                               const std::vector<Bytes>& shares) const {
   const std::size_t enough = state_.params.enough();
@@ -291,10 +291,10 @@ Task<Status> Healer::heal_through_client(SlotAddress at, std::set<Party> damaged
   co_return co_await share_again(at, std::move(content));
 }
 
-/// Gives each server a fresh share; all of them hold one. Then nothing shows whether the slot
-/// needed healing, and a wrong share that someone planted is worth nothing. The servers are written
-/// one after the other, so that t + 1 shares fit together at any time; if this is interrupted, the
-/// next read settles the slot.
+/// Gives every server a fresh share, once all of them hold a share. Then nothing shows whether the
+/// slot needed healing, and a wrong share that someone planted is worth nothing. The servers are
+/// written one after the other, so that t + 1 consistent shares exist at any time; if this is
+/// interrupted, the next read settles the slot.
 Task<Status> Healer::share_again(SlotAddress at, Bytes content) {
   const std::vector<Bytes> fresh =
       create_shares(state_.params.scheme, content, state_.environment.random);

@@ -1,12 +1,12 @@
 // Tracks which servers of a volume are in step: these hold everything that its client has written,
-// so the client can rely on them. A mirror goes on while enough servers are in step; the others are
+// so the client can rely on them. A mirror works while enough servers are in step; the others are
 // away, or follow: they receive new writes, and are sent what they lack (catch_up.h). In a scheme
 // that needs all its servers, all are always in step.
 //
-// A server leaves the set in two steps, because the client must not go on without it before
+// A server leaves the set in two steps, because the client must not continue without it before
 // vault.db says so: begin_leaving(), a commit of left_out(), leave(). It comes back the same way:
-// follow(), begin_joining(), a commit, join(). Which servers are chosen for a task depends on
-// counters and on who answers, which are public; never on blocks or leaves.
+// follow(), begin_joining(), a commit, join(). Servers are chosen for a task by counters and by who
+// answers, which are public; never by blocks or leaves.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ enum class Standing : std::uint8_t {
   joining,    // lacks nothing; counts as in step once vault.db says so
 };
 
-/// How far a server that follows has caught up.
+/// The progress of a server that catches up.
 struct CatchUpProgress {
   std::uint64_t missing = 0;  // buckets that it lacked
   std::uint64_t copied = 0;   // slots

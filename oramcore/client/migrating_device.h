@@ -1,9 +1,9 @@
 // The block device of an open volume that may be migrating, while it is used, from other servers or
 // another scheme. Blocks that have not moved yet lie in another volume, the source.
 //
-// Where a block is: the volume has every block that it maps, and all others are at the source.
-// Nothing else is recorded, so after any crash a migration continues from the maps of the two
-// engines:
+// The volume has every block that it maps, and all others are at the source. Nothing else is
+// recorded about where a block is, so after any crash a migration continues from the maps of the
+// two engines:
 //
 //   - A block enters the volume when a write to it there is acknowledged: a program's write, or
 //     the copy from the source. Until that is committed, a crash leaves the block at the source,
@@ -53,7 +53,7 @@ class MigratingDevice final : public QueuedDevice {
   /// From now on, copies blocks whenever there is a source. Before this call, only blocks that are
   /// used move.
   void begin_copying();
-  /// Begins no more copies.
+  /// From now on, only blocks that are used move.
   void stop_copying();
   void set_rate(std::uint64_t rate);
   /// Waits until no block is left at the source and nothing uses the source. It is not used again.
@@ -64,13 +64,13 @@ class MigratingDevice final : public QueuedDevice {
   // To exchange the engines, call pause(), commit_paused(), let_go() and serve(), in this order.
 
   /// Makes requests wait from now on, and waits until nothing uses the engines. Errors: unreachable
-  /// (no use of them has ended for `patience`; requests then go on).
+  /// (no use of them has ended for `patience`; requests then continue).
   Task<Status> pause(Duration patience);
   /// Commits everything that was acknowledged before the pause. Errors: those of the commit, or the
   /// reason why the engine cannot go on. Without an error, the engine holds nothing that is not
   /// durable.
   Task<Status> commit_paused();
-  /// Lets requests go on with the same engines.
+  /// Lets requests continue with the same engines.
   void resume() { go_on(); }
   /// Forgets the engines. Requests wait until serve().
   void let_go();
@@ -94,8 +94,8 @@ class MigratingDevice final : public QueuedDevice {
   class InUse;
 
   void use(VolumeEngine* volume, VolumeEngine* source);
-  /// Lets requests go on. Blocks that were discarded during the pause are forgotten first, because
-  /// their numbers may be in use again.
+  /// Lets requests continue. Blocks that were discarded during the pause are forgotten first,
+  /// because their numbers may be in use again.
   void go_on();
   void start_copiers();
   Room room_now() const;

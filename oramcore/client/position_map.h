@@ -12,8 +12,8 @@
 
 namespace s3oram {
 
-/// Where a block is. The database stores a 64-bit form, in which "at the leaf" has a value of its
-/// own instead of a level, so that no row changes when the tree grows.
+/// The place of a block. The database stores it in a 64-bit form, in which "at the leaf" has a
+/// value of its own instead of a level, so that no row changes when the tree grows.
 struct Position {
   enum class Kind : std::uint8_t { unmapped, tree, stash };
   Kind kind = Kind::unmapped;

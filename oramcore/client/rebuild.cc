@@ -169,7 +169,7 @@ Task<Status> Rebuild::agree_on_tree_version(const std::vector<SurveyAnswer>& sta
   co_return co_await confirm(tree_version, patience);
 }
 
-/// Makes the servers that are ahead go back. This comes first, because the others can say which
+/// Rolls back the servers that are ahead. This comes first, because the others can say which
 /// attempt it was only while they have it prepared.
 Task<Status> Rebuild::take_back(const std::vector<SurveyAnswer>& stand,
                                 std::uint64_t tree_version) {
@@ -190,7 +190,7 @@ Task<Status> Rebuild::take_back(const std::vector<SurveyAnswer>& stand,
 Task<Status> Rebuild::bring_forward(const std::vector<SurveyAnswer>& stand,
                                     std::uint64_t tree_version) {
   std::vector<std::optional<Due>> due;
-  Bytes behind;  // only in a mirror, which goes on without some servers
+  Bytes behind;  // only in a mirror, which works without some servers
   for (Party server = 1; server <= servers_.count(); ++server) {
     const SurveyAnswer& each = stand[server - 1u];
     // All servers had prepared the same attempt, so the one that a server has prepared is the one

@@ -54,7 +54,7 @@ class Rebuild {
 
   /// Opens a session, which ends that of any other client, and rebuilds. All servers must answer at
   /// first; later, run() waits for a server that is away. Reports to `progress` how far it is.
-  /// Errors: unreachable, wrong_volume (a server's store was set back, or belongs to another
+  /// Errors: unreachable, wrong_volume (a server's store was rolled back, or belongs to another
   /// volume) ...
   Task<Result<Rebuilt>> run(Duration patience,
                             std::function<void(const std::string&)> progress = {});
@@ -71,7 +71,7 @@ class Rebuild {
   Task<Status> catch_up(Bytes behind, std::uint64_t tree_version);
   Task<Status> confirm(std::uint64_t tree_version, Duration patience);
   /// Returns whether t + 1 servers have prepared or installed what the earlier state decided, which
-  /// means that none has gone on without it.
+  /// means that nobody has continued without it.
   bool decided_by_former(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version) const;
   /// Returns whether enough servers say it that at least one of them is honest.
   bool said_by_enough(const std::vector<SurveyAnswer>& stand,

@@ -30,8 +30,8 @@ struct Due {
 };
 
 /// Returns what the server must be told; std::nullopt if it holds the right version. `attempt` is
-/// an attempt that is under way and goes on. Errors: stale_vault (the server is ahead),
-/// wrong_volume (its store was set back).
+/// under way, and must not be discarded. Errors: stale_vault (the server is ahead), wrong_volume
+/// (its store was rolled back).
 Result<std::optional<Due>> due_at(Party server, const OpenAnswer& stands, const TreeState& tree,
                                   const std::optional<EvictionId>& attempt);
 

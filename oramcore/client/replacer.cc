@@ -1,4 +1,4 @@
-// Replaces a server while accesses go on or wait.
+// Replaces a server while accesses continue or wait.
 #include "oramcore/client/replacer.h"
 
 #include <spdlog/spdlog.h>

@@ -8,8 +8,8 @@
 namespace s3oram {
 namespace {
 
-// How often one path is healed before the retrieval fails: without any progress, and in total. If
-// much is damaged, other paths may be healed before this one many times.
+// One path is healed this many times before the retrieval fails: without any progress, and in
+// total. If much is damaged, other paths may be healed before this one many times.
 constexpr unsigned kVainHealings = 3, kHealings = 200;
 
 }  // namespace
@@ -152,7 +152,7 @@ Task<Result<Bytes>> Retriever::ask(WriteNumber write_number, Leaf leaf, const Pa
   co_return std::move(answer.slot);
 }
 
-/// Reads all servers' shares of every slot of the path. Shares that do not fit together are
+/// Reads all servers' shares of every slot of the path. Shares that contradict each other are
 /// settled, so that the server with a wrong one is named and the next retrieval is right. Returns
 /// the content of the block's slot, or zeros.
 Task<Result<Retriever::PathAnswer>> Retriever::read_raw(BlockId block, Leaf leaf) {

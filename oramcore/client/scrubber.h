@@ -1,6 +1,6 @@
 // Checks everything that the servers hold (docs/protocol.md, "Scrub"), bucket by bucket, in a way
 // that does not depend on the content. Each server reads its shares from its disk, and digests show
-// whether the shares of all servers fit together.
+// whether the shares of all servers are consistent.
 #pragma once
 
 #include "oramcore/client/capacity.h"

@@ -81,8 +81,8 @@ class Servers {
   /// Opens session `next` at every server and reconciles each. From then on the session is opened
   /// again automatically at a server that was restarted. `present` fills in the part of an
   /// OpenRequest that describes the client's current tree version. Servers in `without` are left
-  /// out, and must not be asked until bring_back(). Errors: stale_vault, servers_disagree (fewer
-  /// servers report that than can lie) ...
+  /// out, and must not be asked until bring_back(). Errors: stale_vault, servers_disagree (so few
+  /// servers report stale_vault that all of them may lie) ...
   Task<Status> open(std::vector<Session> known, Session next,
                     std::function<void(OpenRequest&)> present, Reconcile reconcile,
                     Duration patience, std::set<Party> without = {});
@@ -161,9 +161,9 @@ class Servers {
   Troubles& troubles() { return troubles_; }
 
   /// Returns whether the error may pass, so that the same question can be asked again immediately
-  /// (need_open, unreachable: of other servers) or later.
-  /// While a session is open, this includes a store that is damaged or was set back: once the
-  /// newest store is back, the server goes on.
+  /// (need_open, unreachable: of other servers) or later. While a session is open, this includes a
+  /// store that is damaged or was rolled back: once the newest store is back, the server works
+  /// again.
   static bool may_pass(Errc code) {
     return code == Errc::disk_full || code == Errc::failed || code == Errc::need_open ||
            code == Errc::unreachable || is_of_store(code);

@@ -1,4 +1,4 @@
-// Compares shares, and replaces those that do not fit.
+// Compares shares, and replaces wrong ones.
 #include "oramcore/client/settler.h"
 
 #include <spdlog/spdlog.h>
@@ -52,7 +52,7 @@ bool Settler::is_settled(SlotAddress at) const {
          write_number < state_.tree.written && root_slot(write_number, every) == at.slot;
 }
 
-/// Returns whether the shares fit together. Damaged shares are left to the healing, because they
+/// Returns whether the shares are consistent. Damaged shares are left to the healing, because they
 /// say nothing about the others. Where copies are compared, a server in step that shows no copy may
 /// have given its copy to another server, so that the two are only one witness.
 bool Settler::fit_together(const std::vector<Bytes>& digests, const Bytes& servers) const {

@@ -1,5 +1,5 @@
-// Compares servers' shares by digests, and settles slots whose shares do not fit together. A share
-// can be wrong although its checksum is right, if a server lies or its memory fails.
+// Compares servers' shares by digests, and settles slots whose shares contradict each other. A
+// share can be wrong although its checksum is right, if a server lies or its memory fails.
 #pragma once
 
 #include "oramcore/client/slot_shares.h"
@@ -13,12 +13,13 @@ class Settler {
 
   /// Returns whether slots that one server copies to another are compared with those of more
   /// servers. If they are not, nothing but the word of the one server vouches for a copy in a
-  /// mirror. (In other schemes, shares that do not fit do not open.)
+  /// mirror. (In other schemes, inconsistent shares do not open.)
   bool copies_are_compared() const;
-  /// Compares what these servers hold in the buckets, and settles what does not fit together.
+  /// Compares what these servers hold in the buckets, and settles slots whose shares are
+  /// inconsistent.
   Task<Status> compare(std::set<BucketIndex> buckets, const std::set<Party>& servers);
   Task<Status> compare(BucketIndex bucket, const Bytes& servers);
-  /// Reads all shares of a slot, and replaces those that do not fit the t + 1 whose content opens.
+  /// Reads all shares of a slot, and replaces those that contradict the t + 1 whose content opens.
   /// Returns the content; std::nullopt if too few shares open or can be read.
   Task<Result<std::optional<Bytes>>> settle(SlotAddress at, const Bytes& asked);
 

@@ -220,7 +220,8 @@ class Reading : StateReading {
     }
   }
 
-  /// Reads where maintenance goes on. A wrong number does no harm, because maintenance goes round.
+  /// Reads the block from which maintenance continues. A wrong number does no harm, because
+  /// maintenance visits all blocks in turn.
   void read_maintained() {
     read("maintained", "SELECT block FROM maintained", [&](const Statement& row) {
       check_.state.maintained = static_cast<BlockId>(row.integer(0));
@@ -328,7 +329,7 @@ class Reading : StateReading {
     std::sort(check_.bad_stash.begin(), check_.bad_stash.end());
   }
 
-  /// What the rows of buckets say about a block.
+  /// The place of a block according to the rows of buckets.
   struct Listed {
     std::uint64_t version = 0;
     std::uint64_t bucket : 47 = kInNone;

@@ -1,5 +1,5 @@
-// Reads the client's tables in vault.db and checks each row. Opening a volume goes on without the
-// bad rows; fsck explains and deletes them. A row is bad for these reasons:
+// Reads the client's tables in vault.db and checks each row. A volume is opened without the bad
+// rows; fsck explains and deletes them. A row is bad for these reasons:
 //   tree, sessions   any defect, and then the volume cannot be opened
 //   buckets          a wrong checksum, a bucket outside the tree
 //   positions        a place outside the tree, or in a root slot that another access has written
@@ -25,8 +25,9 @@ struct StateCheck {
   ClientState::Loaded state;
   std::int64_t format = 0;  // format of the rows
   Findings findings;
-  /// Why the volume cannot be opened, if it cannot: damaged_vault, unsupported, or failed (the disk
-  /// could not read the tables). No repair can fix that, and `state` is then empty.
+  /// The reason why the volume cannot be opened, if it cannot: damaged_vault, unsupported, or
+  /// failed (the disk could not read the tables). No repair can fix that, and `state` is then
+  /// empty.
   std::optional<Error> refused;
   /// Keys of the bad rows, ascending.
   std::vector<std::int64_t> bad_positions, bad_buckets, bad_stash, bad_access_records, bad_marks;
@@ -44,7 +45,7 @@ std::int64_t most_blocks(unsigned height, const std::optional<VolumeParams>& par
 StateCheck read_state(Database& database, const std::optional<VolumeParams>& params);
 
 /// Checks more than opening needs: that sealed blocks have the right size, and that the numbers of
-/// the tree fit together. Adds what it finds to `check`, and removes what is lost from its state.
+/// the tree are consistent. Adds what it finds to `check`, and removes what is lost from its state.
 void check_further(StateCheck& check, const VolumeParams& params);
 
 /// Checks the rows of table `marks`, which opening a volume does not read.

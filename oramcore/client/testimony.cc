@@ -31,7 +31,8 @@ Status check_testimony(const std::vector<SurveyAnswer>& stand, const ClientState
   const auto is_known = [&](const SurveyAnswer& each) {
     return std::ranges::find(vault.sessions, each.session) != vault.sessions.end();
   };
-  // A server that was set back to an earlier session learns so when the session is opened at it.
+  // A server that was rolled back to an earlier session learns this when the session is opened at
+  // it.
   const Witnesses others = saying(stand, [&](const SurveyAnswer& each) {
     return !is_known(each) && each.session.epoch >= vault.sessions.front().epoch;
   });

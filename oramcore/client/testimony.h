@@ -11,8 +11,8 @@
 namespace s3oram {
 
 /// Checks that this vault is not an old copy, as far as `stand`, the answers of all servers in
-/// order, shows. A pure function. Errors: stale_vault (t + 1 servers have gone on without this
-/// copy), servers_disagree (fewer say so; they are named).
+/// order, shows. A pure function. Errors: stale_vault (t + 1 servers show that a newer copy has
+/// used the volume), servers_disagree (fewer say so; they are named).
 Status check_testimony(const std::vector<SurveyAnswer>& stand, const ClientState::Loaded& vault,
                        const VolumeParams& params);
 

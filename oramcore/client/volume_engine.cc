@@ -1,4 +1,4 @@
-// Reports that all engines have in common.
+// The reports that all engines make in the same way.
 #include "oramcore/client/volume_engine.h"
 
 #include <spdlog/spdlog.h>

@@ -87,8 +87,8 @@ class VolumeEngine : public QueuedDevice {
   using ScrubProgress =
       std::function<void(std::uint64_t looked_at, std::uint64_t of, const Healed& so_far)>;
   /// Makes these servers (all, if `servers` is empty) check every slot that they hold, and heals
-  /// the damaged ones. If all servers take part, also settles slots whose shares do not fit
-  /// together. Leaves lost slots as they are. Accesses go on meanwhile. Errors: disk_full (a server
+  /// the damaged ones. If all servers take part, also settles slots whose shares contradict each
+  /// other. Leaves lost slots as they are. Accesses continue meanwhile. Errors: disk_full (a server
   /// has no room for the tree).
   virtual Task<Result<Healed>> scrub(std::set<Party> servers, ScrubProgress progress = {}) = 0;
   /// Gives a server another address, another key, an empty store, or all of these.
@@ -99,7 +99,7 @@ class VolumeEngine : public QueuedDevice {
     std::function<Status()> exchange;
     std::string peer;  // PeerRequest::peer
   };
-  /// Replaces a server while accesses go on, or while they wait if the scheme needs all servers.
+  /// Replaces a server while accesses continue, or while they wait if the scheme needs all servers.
   /// The new server is told about the volume; in a mirror, it is also sent the data that it lacks.
   /// In other schemes its shares count as damaged, and a scrub of the server heals them. The other
   /// servers are told about the new one. Returns those that did not answer; they are told again for
@@ -109,8 +109,8 @@ class VolumeEngine : public QueuedDevice {
     static_cast<void>(replacement);
     co_return fail(Errc::unsupported, "a ring has one copy of everything, at its one server");
   }
-  /// Returns the traffic of each server that answers soon. Where a server has to be sent the
-  /// session again, starts to open it.
+  /// Returns the traffic of each server that answers soon. If the session has to be opened at a
+  /// server again, starts to open it.
   virtual Task<std::vector<Result<TrafficAnswer>>> server_traffic() = 0;
 
  protected:

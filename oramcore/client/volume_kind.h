@@ -32,8 +32,9 @@ class StateReport {
  public:
   virtual ~StateReport() = default;
   Findings findings;
-  /// Why the volume cannot be opened, if it cannot: damaged_vault, unsupported, or failed (the disk
-  /// could not read the tables). No repair can fix that, and the other fields are then empty.
+  /// The reason why the volume cannot be opened, if it cannot: damaged_vault, unsupported, or
+  /// failed (the disk could not read the tables). No repair can fix that, and the other fields are
+  /// then empty.
   std::optional<Error> refused;
   std::vector<BlockId> blocks;   // blocks that have a place, ascending
   std::set<BlockId> unreadable;  // those of `blocks` whose last read failed

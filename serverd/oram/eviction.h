@@ -1,7 +1,8 @@
 // One server's part in an eviction, for any evictor. Columns are independent, so the work is split
 // into tiles of columns. While one tile waits for other servers, another can be computed: the
-// farther away the servers are, the more tiles are under way at a time. While accesses go on there
-// are no more than that, so that they find the processors and the network free.
+// farther away the servers are, the more tiles are under way at a time. While there are accesses,
+// no more tiles than these are under way, so that accesses find the processors and the network
+// free.
 #pragma once
 
 #include <functional>
@@ -47,13 +48,13 @@ struct EvictionInput {
   ByteSpan orders;  // PrepareRequest's
 };
 
-/// The accesses that go on beside an eviction.
+/// The accesses that run beside an eviction.
 struct AccessLoad {
   WriteNumber next_write_number = 0;  // the number after all accesses that had a retrieval
   Duration quiet{};                   // time since the last access ended
 };
 
-/// How far an eviction has come.
+/// The progress of an eviction.
 struct EvictionPace {
   std::uint32_t begun = 0, tiles = 1;
   std::uint64_t accesses = 0;        // accesses since it was due
@@ -69,7 +70,7 @@ struct EvictionPace {
 /// servers are, the more tiles are added.
 std::size_t tiles_at_once(const EvictionPace& pace);
 
-/// What an eviction uses and does not own. All of it must outlive the eviction.
+/// The objects that an eviction uses and does not own. All of them must outlive the eviction.
 struct EvictionHost {
   Executor executor;
   Executor pool;

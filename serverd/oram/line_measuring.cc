@@ -9,7 +9,7 @@
 namespace s3oram {
 namespace {
 
-/// How long another server may take to answer a probe.
+/// The time that another server may take to answer a probe.
 constexpr Duration kPatience = std::chrono::seconds(1);
 
 }  // namespace

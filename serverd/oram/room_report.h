@@ -1,4 +1,4 @@
-// How a server of any scheme answers when the client asks for room.
+// The answer of a server of any scheme to a client that asks for room.
 #pragma once
 
 #include "serverd/oram/server_state.h"

@@ -25,7 +25,8 @@ class ServerHeal {
   Task<Result<Bytes>> mend(MendRequest request, Payload&);
 
  private:
-  /// Where this server keeps a slot that the client names: in the root buffer, or in a bucket.
+  /// The place where this server keeps a slot that the client names: in the root buffer, or in a
+  /// bucket.
   struct Place {
     BucketIndex bucket = 0;
     BucketVersionRef ref;

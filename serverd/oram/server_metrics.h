@@ -1,5 +1,5 @@
-// What a server counts and measures. Its operator can already see all of it. It tells no one which
-// blocks are used, because the server does not know that.
+// The counters and measurements of a server. They show only what its operator can see anyway, and
+// nobody learns from them which blocks are used, because the server does not know that.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// What differs between the schemes on a server. A scheme defines what a slot holds, and so what a
-// query, a part of a root write and the orders of an eviction mean. Everything else that a server
+// The differences between the schemes on a server. A scheme defines what a slot holds, and so what
+// a query, a part of a root write and the orders of an eviction mean. Everything else that a server
 // does is in Server (tree_server.h). serverd/schemes.h lists the schemes.
 #pragma once
 

@@ -19,7 +19,7 @@
 
 namespace s3oram {
 
-/// How long to wait for another server on behalf of a client, which can do without that server.
+/// The time to wait for another server on behalf of a client, which can do without that server.
 inline constexpr Duration kPeerPatience = std::chrono::seconds(10);
 
 inline tl::unexpected<Error> malformed() { return fail(Errc::bad_request, "malformed request"); }
@@ -40,7 +40,7 @@ struct ServerState {
   /// Errors: need_open, fenced.
   Status check_session(std::uint64_t epoch) const;
   /// Checks that this server has committed all evictions before `tree_version`. Errors:
-  /// wrong_volume (the store was set back).
+  /// wrong_volume (the store was rolled back).
   Status check_evictions_until(std::uint64_t tree_version) const;
   Status check_tree_version(std::uint64_t tree_version) const;
   /// Returns a bound on the masked shares and relayed parts of other servers that no request here

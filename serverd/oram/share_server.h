@@ -19,7 +19,7 @@
 
 namespace s3oram {
 
-/// What a server uses and does not own. All of it must outlive the server.
+/// The objects that a server uses and does not own. All of them must outlive the server.
 struct ServerEnvironment {
   Executor executor;    // runs the server's coroutines, on one thread
   Executor pool;        // runs work that a request waits for

@@ -1,4 +1,4 @@
-// What a server does while its store is not what it should be. Such a server is ill: it says why in
+// Takes care of a server whose store is not what it should be. Such a server is ill: it says why in
 // its log and in every answer, and carries on once the store has been put right. It computes
 // nothing meanwhile, because a client would believe shares damaged that were only mislaid, and give
 // them up.
@@ -17,7 +17,7 @@ namespace s3oram {
 /// Used on one executor; not thread-safe.
 class StoreCare {
  public:
-  /// What StoreCare needs of its server.
+  /// The functions of its server that StoreCare calls.
   struct Hooks {
     std::function<Status()> still_there;     // checks that the store is the one that was opened
     std::function<void(const Error&)> stop;  // ends the session and everything under way in it

@@ -15,9 +15,10 @@ namespace s3oram {
 /// do.
 Result<Control> open_control(const std::filesystem::path& store, Disk& disk);
 
-/// Returns, in words, what `slots` lacks of what control.db lists; empty if the file is whole. The
-/// check looks at its size and at some of its buckets, including those of the last eviction.
-/// (Single damaged slots will be healed.) `file` is the file of `store`. Errors: those of the file.
+/// Returns what is wrong with `slots`, compared with what control.db lists, as a clause ("is
+/// empty"); empty if the file is whole. The check looks at its size and at some of its buckets,
+/// including those of the last eviction. (Single damaged slots will be healed.) `file` is the file
+/// of `store`. Errors: those of the file.
 Result<std::string> missing_slots(const Control& control, BucketStore& store, File& file);
 
 /// Extends the file to its whole size, so that a truncated file is noticed even where room cannot

@@ -49,8 +49,8 @@ class Server final : public ShareServer {
  private:
   // ---- server_store.cc: the store as a whole
 
-  /// Whether the shares that control.db lists must be in `slots`, or may be missing because they
-  /// are being repaired.
+  /// Says whether the shares that control.db lists must be in `slots`, or may be missing because
+  /// they are being repaired.
   enum class Shares { must_be_there, may_be_lost };
   /// Opens `slots`. Also succeeds if shares are missing that must be there; the server then counts
   /// as lacking its shares, and has no bucket store.

@@ -1,4 +1,4 @@
-// Keeps which points of each bucket version were requested, and the highest turn that requested
+// Records which points of each bucket version were requested, and the highest turn that requested
 // any. A client that has lost its counters needs this, so that it requests no point twice. The file
 // `asked` has a record of 64 bytes for each bucket version, by its number (bucket_store.h); record
 // 0 holds the turns.

@@ -43,7 +43,7 @@ class RingRewrites {
     std::size_t missing = 0;
     bool written = false;
   };
-  /// What was stored for an attempt that is not prepared yet.
+  /// The rows stored for an attempt that is not prepared yet.
   struct Stored {
     std::uint64_t begun = 0;  // what GroupSync::begin() returned before the first write
     std::map<BucketIndex, NewVersion> versions;
@@ -57,7 +57,7 @@ class RingRewrites {
   // Bounds the attempts and unfinished versions that a client has under way, because each takes
   // memory.
   static constexpr std::size_t kMostAttempts = 4, kMostIncomplete = 8;
-  /// How many discarded attempts are remembered, so that their late rows are refused.
+  /// The number of discarded attempts that are remembered, so that their late rows are refused.
   static constexpr std::size_t kDiscarded = 64;
 
   ServerState& state_;

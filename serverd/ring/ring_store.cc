@@ -83,7 +83,7 @@ Status RingStore::open_asked() {
   return is_used() ? remake_asked() : asked_->set_turns(0);
 }
 
-/// The log contains the acknowledged turns. Which points they requested is lost, so all points
+/// The log contains the acknowledged turns. The points that they requested are lost, so all points
 /// count as requested.
 Status RingStore::remake_asked() {
   spdlog::error(

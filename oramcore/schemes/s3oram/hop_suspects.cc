@@ -56,7 +56,7 @@ class Inquiry {
     const HopReceipt* receipt = receipts(hop);
     bool all_right = true;
     for (std::size_t tile = 0; tile < right.size(); ++tile, ++receipt) {
-      // The receiver goes on only with signed messages.
+      // The receiver uses only signed messages.
       if (!is_signed(orders_.shuffle.verify(from), receipt->hash, receipt->signature)) return to;
       all_right = all_right && receipt->hash == right[tile];
     }

@@ -9,7 +9,7 @@
 
 namespace s3oram::mirror {
 
-/// What an eviction should have produced.
+/// The result that an eviction should have.
 struct Prescribed {
   Selection selection;
   LayerAttempt attempt{};
@@ -18,13 +18,13 @@ struct Prescribed {
   std::size_t slot_size = 0;
 };
 
-/// Returns what the workers' masks add to the sum that servers report of the new rows. Most of the
-/// work of a check, and needs no report.
+/// Returns what the workers' masks add to the sum that servers report of the new rows. This is most
+/// of the work of a check, and needs no report.
 gf128::Element sum_of_masks(const Prescribed& prescribed, const LayerKeys& keys, const Seed& seed);
 
 /// Checks that all servers report the same, and that it is what is prescribed; answers[i] is that
 /// of servers[i], and `masks` the result of sum_of_masks(). One of them has sent its list. Errors:
-/// servers_disagree, with what does not fit; the text never depends on the plan.
+/// servers_disagree, saying what is inconsistent; the text never depends on the plan.
 Status judge_rows(const Prescribed& prescribed, const gf128::Element& masks, const Seed& seed,
                   ByteSpan servers, const std::vector<CertifyAnswer>& answers);
 

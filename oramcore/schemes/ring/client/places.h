@@ -55,7 +55,7 @@ class Places {
   std::uint64_t mapped_ = 0;
 };
 
-/// What the server holds of a bucket.
+/// The version of a bucket that the server holds.
 struct HeldBucket {
   VersionStamp stamp = 0;  // 0 if nothing was ever written to the bucket
   std::uint32_t touches = 0;

@@ -9,7 +9,7 @@
 namespace s3oram::ring {
 namespace {
 
-constexpr unsigned kAsksAgain = 2;   // the same question, byte for byte, if an answer does not fit
+constexpr unsigned kAsksAgain = 2;   // the same question, byte for byte, if an answer is wrong
 constexpr unsigned kReshuffles = 2;  // reshuffles that one access causes because rows are lost
 
 /// Returns whether the write of turn `logged` has to be logged again by now.
@@ -321,7 +321,7 @@ Task<std::vector<RingEngine::Verdict>> RingEngine::verdicts(const std::vector<As
   });
 }
 
-/// Returns all values, once each of them fits. What it does about a value that does not fit depends
+/// Returns all values, once each of them is right. What it does about a value that is not depends
 /// only on the verdict, never on which value is wanted:
 ///   - altered: the same question is sent again, and then the volume stops. The record is kept, so
 ///     the question is sent again after the next start.

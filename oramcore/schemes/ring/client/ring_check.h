@@ -1,5 +1,5 @@
-// Reads ring's tables in vault.db and checks each row. Opening a volume goes on without the bad
-// rows; fsck explains and deletes them. A row is bad for these reasons:
+// Reads ring's tables in vault.db and checks each row. A volume is opened without the bad rows;
+// fsck explains and deletes them. A row is bad for these reasons:
 //   ring_tree, sessions   anything: the volume cannot be opened
 //   ring_buckets          a bucket that does not lie at the server, more touches than dummies
 //   ring_blocks           a number that no volume of this height has; a place outside the tree, or
@@ -21,8 +21,8 @@ struct RingCheck {
   /// The rows that can be used.
   RingState::Loaded state;
   Findings findings;
-  /// Why the volume cannot be opened, if it cannot: damaged_vault, unsupported, or failed (the disk
-  /// could not read the tables). No repair can fix that.
+  /// The reason why the volume cannot be opened, if it cannot: damaged_vault, unsupported, or
+  /// failed (the disk could not read the tables). No repair can fix that.
   std::optional<Error> refused;
   /// Keys of the bad rows.
   std::vector<std::int64_t> bad_blocks, bad_buckets, bad_records;

@@ -11,7 +11,7 @@
 namespace s3oram::ring {
 namespace {
 
-/// Checks that the server has not been set back: a turn is acknowledged only once the server has
+/// Checks that the server has not been rolled back: a turn is acknowledged only once the server has
 /// durably counted it and logged its write. Errors: wrong_volume.
 Status check_not_set_back(const SurveyAnswer& found, Turn acknowledged) {
   if (found.asked >= acknowledged) return {};

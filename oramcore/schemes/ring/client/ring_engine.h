@@ -59,7 +59,7 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   using Request = DeviceRequest;
   /// The path along which an access asks: that of its block's leaf, or a random one.
   enum class Path { of_block, random };
-  /// What an access asks for, and which of the values is its block.
+  /// The question of an access, and the number of the value that is its block.
   struct Query {
     TurnRecord record;
     std::optional<std::size_t> wanted;

@@ -56,7 +56,7 @@ class RingRebuild {
     Place place;
     bool backup = false;
   };
-  /// What a slot of the log holds; no turn: it was never written.
+  /// The content of a slot of the log. Without a turn, the slot was never written.
   struct LoggedTurn {
     std::optional<Turn> turn;
     bool is_lost = false;

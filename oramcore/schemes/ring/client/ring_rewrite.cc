@@ -164,9 +164,9 @@ Task<Result<RingEngine::Moved>> RingEngine::fetch(const Rewrite& rewrite) {
   co_return moved;
 }
 
-/// Reads a fixed number of slots from the cache, whatever they hold. How many blocks of the top
-/// have their leaves in one group depends on what was accessed, and the server sees when the rows
-/// arrive.
+/// Reads a fixed number of slots from the cache, whatever they hold. The number of blocks of the
+/// top whose leaves are in one group depends on what was accessed, and the server sees when the
+/// rows arrive.
 Task<Status> RingEngine::fetch_top(const Rewrite& rewrite, Moved& to) {
   const unsigned at_least = params_.cache_reads();
   unsigned reads = 0;

@@ -1,4 +1,4 @@
-// How volumes of ring are made, opened, checked and rebuilt.
+// Makes, opens, checks and rebuilds volumes of ring.
 #pragma once
 
 #include "oramcore/client/volume_kind.h"
