@@ -106,7 +106,7 @@ Task<void> Attendance::leave(Party server, std::string why) {
 
 // The client keeps waiting for the server until vault.db says that the server is left out.
 Task<Status> Attendance::leave_out(Party server, const std::string& why) {
-  spdlog::warn("server {} is left out: {}; {} servers have all data and go on", server, why,
+  spdlog::warn("server {} is left out: {}; {} servers have all data and continue", server, why,
                in_step_.members().size() - 1);
   in_step_.begin_leaving(server);
   S3O_CO_TRY(co_await owner_.commit());

@@ -90,7 +90,7 @@ Task<Result<std::optional<Bytes>>> Settler::settle(SlotAddress at, const Bytes& 
   if (!agreement) {
     slots_.lost();
     spdlog::error(
-        "the shares of slot {} of bucket {} do not fit together, and none that do open: "
+        "the shares of slot {} of bucket {} contradict each other, and none of them open: "
         "its content is lost",
         at.slot, at.bucket);
     co_return std::optional<Bytes>();

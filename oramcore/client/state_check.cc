@@ -212,7 +212,7 @@ class Reading : StateReading {
       if (!found.contains(write_number)) forget_writer(root_slot(write_number, every));
       if (!found.contains(write_number) && write_number < noted) {
         check_.missing_access_records.push_back(write_number);
-        note(root_slot(write_number, every), "missing", "an access to no block is put there");
+        note(root_slot(write_number, every), "missing", "a record without a block takes its place");
       }
       check_.state.access_records.push_back(found.contains(write_number)
                                                 ? found[write_number]

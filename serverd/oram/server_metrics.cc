@@ -26,10 +26,10 @@ ServerMetrics::ServerMetrics(Metrics& metrics)
       healed_slots(metrics.counter("s3oramfs_serverd_healed_slots_total",
                                    "Damaged slots rewritten, from the others' shares.")),
       sync_seconds(metrics.histogram("s3oramfs_serverd_sync_seconds",
-                                     "How long the disk took to make shares durable; each covers "
-                                     "all that wait.")),
+                                     "Time that the disk took to make shares durable; one sync "
+                                     "serves all writes that wait for it.")),
       store_bytes(metrics.gauge("s3oramfs_serverd_store_bytes",
-                                "Disk space that the shares take, with what is reserved.")),
+                                "Disk space that the shares take, including reserved space.")),
       free_bytes(metrics.gauge("s3oramfs_serverd_store_free_bytes",
                                "Free disk space where the shares are.")),
       damaged_buckets(metrics.gauge("s3oramfs_serverd_damaged_buckets",
