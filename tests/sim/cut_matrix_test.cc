@@ -1,9 +1,9 @@
 // The cut matrix takes every step that parties persist (or handle, if nothing is persisted), and
 // every subset of the parties. It cuts the power of the subset right after the step, and that of
 // the others right before it. Then it cuts everything and starts it again. Whatever was committed
-// is there, all parties agree on the tree version, and work goes on. The same holds if the client's
-// disk is lost as well, and its state is rebuilt from the servers: then everything that was
-// acknowledged is there, committed or not.
+// is there, all parties agree on the tree version, and accesses and evictions work. The same holds
+// if the client's disk is lost as well, and its state is rebuilt from the servers: then everything
+// that was acknowledged is there, committed or not.
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
@@ -104,7 +104,7 @@ class Cell {
       ledger_.crashed();
     start_all();
     ASSERT_NO_FATAL_FAILURE(check_all());
-    // Work goes on, with evictions over every path that the cut may have left half done.
+    // Accesses work, with evictions over every path that the cut may have left half done.
     const auto evictions = cluster_.engine().status().evictions;
     while (cluster_.engine().status().evictions < evictions + 6)
       ASSERT_NO_FATAL_FAILURE(write(next_++ % 12));
@@ -224,14 +224,14 @@ class Cell {
       EXPECT_EQ(cluster_.engine().status().height, height_ + 1);
     }
   }
-  /// Returns whether a client that has lost everything takes the eviction for decided, which needs
+  /// Returns whether a client that has lost everything considers the eviction decided, which needs
   /// the word of t + 1 servers. Before a release all of them had committed.
   bool believed() const {
     const auto servers = static_cast<unsigned>(persisted_) >> 1;
     return std::string_view(step_.name) != "flip" ||
            static_cast<unsigned>(std::popcount(servers)) > cluster_.params().scheme.threshold;
   }
-  /// Returns whether the client has decided once anybody has persisted the step.
+  /// Returns whether the client has decided, if anybody has persisted the step.
   bool grows_when_persisted() const {
     const std::string_view name = step_.name;
     return name == "decide" || name == "flip" || name == "release";

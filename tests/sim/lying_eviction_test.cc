@@ -286,7 +286,7 @@ TEST_F(LyingEviction, AReceiverCannotForgeReceipts) {
   ASSERT_NO_FATAL_FAILURE(expect_all_sound());
 }
 
-// Nor can a sender leave its receiver with a message that it did not sign.
+// A sender cannot leave its receiver with a message that the sender did not sign.
 TEST_F(LyingEviction, WhatIsNotSignedIsNotTaken) {
   for (const bool is_signed : {false, true}) {
     std::string said;
@@ -329,7 +329,7 @@ TEST_F(LyingEviction, AReportOfAnotherSizeIsNone) {
 }
 
 // The server lies in every attempt, whatever its role. Then the root's write numbers are used up,
-// reads go on without writes, and nothing is lost.
+// reads continue without writes, and nothing is lost.
 TEST_F(LyingEviction, AServerThatAlwaysLiesStopsEvictionsAndLosesNothing) {
   lie([this](Party from, Party to, Bytes& message) {
     return from == 1 && std::ranges::any_of(kHops, [&](const Hop& hop) {
@@ -500,7 +500,7 @@ TEST_F(LyingEviction, OrdersWithholdAServersOwnKey) {
 }
 
 // A share that is wrong under a right checksum, in a slot of each bucket of the tree. It is found
-// when an eviction's check fails, it is replaced, and evictions go on.
+// when an eviction's check fails, it is replaced, and evictions continue.
 class WrongShare : public test::FilledVolume {};
 INSTANTIATE_TEST_SUITE_P(Volumes, WrongShare,
                          testing::Values(test::safe_volume(Evictor::shuffle, 4)));

@@ -55,7 +55,7 @@ class LyingRetrieval : public test::FilledVolume {
     };
   }
 
-  /// Returns the number of all buckets below the root.
+  /// Returns the addresses of all slots in the buckets below the root.
   std::set<SlotAddress> written_slots() {
     cluster_.stop_server(1);
     const auto control = Control::open("control.db", cluster_.disk(1));
@@ -157,9 +157,9 @@ TEST_P(FiveServers, TheOneThatAnswersWronglyIsNamedWhateverIsRead) {
   check_contents();
 }
 
-// A server's memory errs, or the server lies. The two other shares are right, so every read is
-// right, and the server is given the right share before anything else is computed with the wrong
-// one.
+// A server's share is wrong, because its memory errs or it lies. The two other shares are right, so
+// every read is right, and the server gets the right share before anything else is computed with
+// the wrong one.
 TEST_P(LyingRetrieval, AWrongShareUnderARightChecksumCostsNoBlock) {
   if (cluster_.params().security != Security::malicious) return;  // evictions spread it
   for (Party server = 1; server <= 3; ++server) {

@@ -121,7 +121,8 @@ TEST_P(LyingServer, AWriteThatItShowsInAllSlotsHidesNone) {
   go_on();
 }
 
-// Otherwise the names of a sound vault.db would be replaced by those of an older backup.
+// If a lie could make a sound vault.db look old, its names would be replaced by those of an older
+// backup.
 TEST_P(LyingServer, NeitherMakesTheFormerStateAnOldOne) {
   lie(2, [](SurveyAnswer& answer) {
     for (std::uint64_t& stamp : answer.root) ++stamp;
@@ -147,7 +148,8 @@ TEST_P(LyingServer, AnEpochThatNobodyCouldFollowIsRefused) {
   expect_refused("server 2");
 }
 
-// Otherwise honest servers would seem rolled back, and the advice would be to empty their stores.
+// If that tree version counted, honest servers would seem rolled back, and the advice would be to
+// empty their stores.
 TEST_P(LyingServer, ATreeVersionThatNoOtherKnowsIsHeldAgainstIt) {
   cluster_.lose_client();
   for (const std::uint64_t more : {1, 2, 1000}) {
@@ -183,7 +185,7 @@ TEST_P(LyingServer, OneServerCannotDecideAnEviction) {
   go_on();
 }
 
-// Only this server has installed what the client decided. It goes back, even after a restart.
+// Only this server has installed what the client decided. It is rolled back, even after a restart.
 TEST_P(LyingServer, OneServerThatIsRightlyAheadGoesBack) {
   for (const bool restarted : {false, true}) {
     SCOPED_TRACE(restarted);

@@ -297,7 +297,7 @@ TEST_P(MigratingDeviceTest, WhatIsDiscardedLeavesRoomAtOnce) {
   ASSERT_GOOD(world().close());
 }
 
-// A request that waits for a copy of its block goes on after the pause.
+// A request that waits for a copy of its block continues after the pause.
 TEST_P(MigratingDeviceTest, APauseDoesNotWaitForWhatItHolds) {
   ASSERT_NO_FATAL_FAILURE(fill());
   bool asked = false, paused = false;

@@ -99,7 +99,7 @@ class MirrorInUse : public FilledVolume {
       settle_evictions();
     }
   }
-  /// The same answer, but as an error.
+  /// Returns the header of the answer, followed by an error instead of the content.
   static Bytes refusal_of(const Bytes& answer) {
     constexpr std::string_view kWords = "it does not work";
     Bytes refusal(answer.begin(), answer.begin() + Rpc::kHeaderSize);

@@ -93,8 +93,8 @@ TEST_P(MirrorTest, ALieInAnEvictionIsCaughtBeforeItIsDecided) {
   go_on();
 }
 
-// If an honest server can work in the liar's place, evictions go on. Otherwise they stop and say
-// why, and reads go on.
+// If an honest server can work in the liar's place, evictions continue. Otherwise they stop and
+// report why, and reads continue.
 TEST_P(MirrorTest, AWorkerThatAlwaysLiesStopsEvictionsOrIsPassedBy) {
   ASSERT_NO_FATAL_FAILURE(fill());
   settle_evictions();

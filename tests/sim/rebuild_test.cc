@@ -130,7 +130,8 @@ TEST_P(RebuildTest, KnowsThePartsOfABackup) {
   EXPECT_EQ(rebuilt->backup, (std::vector<BlockId>{3, 5, 40})) << "reading must not change it";
 }
 
-// Otherwise it could hide the backup, and have the others keep its lie.
+// A server whose shares hide that blocks belong to a backup is not believed, and its lie is not
+// stored at the others.
 TEST_P(RebuildTest, NoServerCanHideABackup) {
   ASSERT_NO_FATAL_FAILURE(fill());
   for (const BlockId block : {3, 5, 40}) ASSERT_NO_FATAL_FAILURE(back_up(block));
@@ -188,7 +189,7 @@ TEST_P(RebuildTest, OneServersDiskMayRot) {
   go_on();
 }
 
-// Its checksums are right; only the other servers show that it is wrong.
+// The wrong shares have right checksums; only the other servers' shares show that they are wrong.
 TEST_P(RebuildTest, OneServersSharesMayBeWrong) {
   ASSERT_NO_FATAL_FAILURE(fill());
   lose();

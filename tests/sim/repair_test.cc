@@ -464,7 +464,7 @@ TEST_P(RepairTest, SharesThatAreWrongAreFoundAndTheirServerIsNamed) {
   go_on();
 }
 
-// While accesses and evictions go on, nothing that is right looks wrong.
+// While accesses and evictions run, no right share looks wrong.
 TEST_P(RepairTest, AllAreComparedWhileTheVolumeIsInUse) {
   ASSERT_NO_FATAL_FAILURE(fill());
   for (std::uint64_t generation = 30; generation < 34; ++generation) {
@@ -538,7 +538,7 @@ TEST_P(RepairTest, ADiskThatCannotReadIsWritten) {
   go_on();
 }
 
-// As long as the server runs, nobody reads them from the disk.
+// As long as the server runs, nobody reads root writes from the disk.
 TEST_P(RepairTest, RootWritesThatRotOnTheDiskAreWrittenAnew) {
   ASSERT_NO_FATAL_FAILURE(fill());
   cluster_.settle();
@@ -585,7 +585,7 @@ TEST_P(RepairTest, AnOrderThatComesTwiceIsCarriedOutOnce) {
   check_contents();
 }
 
-// Evictions, and accesses that find damage, wait for at most a part of it.
+// Evictions, and accesses that find damage, wait for at most a part of the scrub.
 TEST(Scrub, DoesNotHoldUpWhatIsDoneMeanwhile) {
   Cluster cluster(test::safe_volume(Evictor::shuffle, 4), 57);
   constexpr BlockId kMany = 300;

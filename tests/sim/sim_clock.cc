@@ -24,7 +24,7 @@ void SimClock::call_after(Duration after, std::function<void()> then) {
   if (timer == timers_.begin()) wake();
 }
 
-// One call of the true clock is under way, for the first timer.
+// Asks the true clock for a call when the first timer is due. Only the newest such call counts.
 void SimClock::wake() {
   if (timers_.empty()) return;
   const auto wait = static_cast<double>((timers_.begin()->first - now()).count());

@@ -10,7 +10,7 @@ namespace {
 
 using Lock = std::lock_guard<std::recursive_mutex>;
 
-/// The sync of this file is the step of that name.
+/// A file of a SimDisk. Its sync is the step that has the file's name.
 class SimFile final : public File {
  public:
   SimFile(SimDisk& disk, std::shared_ptr<SimInode> inode, std::filesystem::path path)

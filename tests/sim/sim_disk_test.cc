@@ -112,7 +112,7 @@ TEST_P(SimDiskTest, AKilledProcessLosesNothing) {
   ASSERT_TRUE(file->write(0, Bytes(600, 1)));
   auto next = disk_->next_life();
   EXPECT_EQ(read(*open(*next), 0, 600), Bytes(600, 1));
-  // But a later power cut may.
+  // A later power cut may lose unsynced data.
   next->cut();
   const Bytes left = read(*open(*next->next_life()), 0, 600);
   for (const std::uint8_t byte : left) EXPECT_TRUE(byte == 0 || byte == 1);
@@ -251,8 +251,8 @@ TEST_P(SimDiskTest, SqliteGetsOverAFullDisk) {
   EXPECT_EQ(*found, next);
 }
 
-// A log that a power cut left torn is not taken for one that has changed afterwards, whatever the
-// instant within commits, copies of the log, and transactions that exceed SQLite's memory.
+// A log that a power cut left torn is not mistaken for one that was changed afterwards, whatever
+// the instant within commits, copies of the log, and transactions that exceed SQLite's memory.
 TEST_P(SimDiskTest, NoPowerCutIsTakenForDamage) {
   const auto work = [&](Database& db, std::int64_t from) -> Status {
     S3O_TRY(db.execute("PRAGMA cache_size = 10"));

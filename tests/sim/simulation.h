@@ -19,8 +19,8 @@ struct RunReport {
   Coverage coverage;
 };
 
-/// Which party now and then loses its disk with everything on it: the client, when it dies and at
-/// the end; or one server at a time, when the client dies.
+/// The party that now and then loses its disk with everything on it: the client, when it dies and
+/// at the end; or one server at a time, when the client dies.
 enum class Loser { nobody, client, server };
 
 /// Deterministic: the same seed gives the same report. The volume uses the given scheme.

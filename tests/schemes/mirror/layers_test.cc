@@ -174,8 +174,8 @@ TEST_F(LayersTest, AChangedEntryOrByteIsRefused) {
   }
 }
 
-// Otherwise a server that changes an entry would see, by whether a read fails, how many layers a
-// block has, and so how old it is.
+// Any changed entry makes the slot unreadable. Otherwise a server that changes an entry would see,
+// by whether a read fails, how many layers a block has, and so how old it is.
 TEST_F(LayersTest, NoEntryOfAHeaderMayChange) {
   const Bytes content(kParams.block_size, 0x42);
   Bytes slot = mirror_.seal(label(6), content);

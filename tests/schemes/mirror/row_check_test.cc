@@ -82,7 +82,7 @@ TEST_P(RowCheckTest, RowsThatDifferAmongServersDoNotPass) {
   EXPECT_FALSE(judge(selection, {report(rows_, other, true), report(rows_, right, false)}));
 }
 
-// Otherwise two servers would go on from different paths.
+// If old rows that differ passed, two servers would continue with different paths.
 TEST_P(RowCheckTest, OldRowsThatDifferDoNotPass) {
   const auto selection = random_selection();
   const auto right = made(selection);
@@ -110,8 +110,7 @@ TEST_P(RowCheckTest, FalseReportsDoNotPass) {
   EXPECT_FALSE(judge(selection, {lie, two}));
 }
 
-// Whether a lie is caught must not depend on which rows the plan keeps: a row of nothing counts
-// like any other.
+// A lie must be caught whichever rows the plan keeps: an empty row counts like any other.
 TEST_P(RowCheckTest, ALieInAnEmptyRowDoesNotPass) {
   const mirror::Selection nothing(kKept);
   auto wrong = made(nothing);

@@ -1,4 +1,4 @@
-// How the numbers of a ring volume are chosen.
+// Tests how the numbers of a ring volume are chosen.
 #include "oramcore/schemes/ring/protocol/ring_sizing.h"
 
 #include <gtest/gtest.h>

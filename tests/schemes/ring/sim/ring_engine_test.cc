@@ -360,8 +360,8 @@ TEST(RingView, APathDoesNotTellWhetherItsBlockHasLeftTheTop) {
   EXPECT_NEAR(own_lately, own / 2.0, 0.4 * own);
 }
 
-// How many blocks leave the top in an eviction depends on the accesses, and the server sees when
-// the new rows come. So the client reads and opens the same amount, whatever leaves.
+// The number of blocks that leave the top in an eviction depends on the accesses, and the server
+// sees when the new rows come. So the client reads and opens the same amount, whatever leaves.
 TEST(RingView, AnEvictionReadsAsMuchOfTheCacheWhateverLeavesTheTop) {
   const auto reads = [](BlockId blocks) {
     RingWorld world(small_ring(8, 6, 2), 13);
@@ -650,7 +650,7 @@ TEST_F(RingAnswers, OfEvictionsThatDoNotFitStopEvictionsAndGiveUpNothing) {
   expect_all();
 }
 
-// An eviction sends all its requests together, so the time at which it goes on shows nothing of
+// An eviction sends all its requests together, so the time at which it continues shows nothing of
 // what it finds.
 TEST_F(RingAnswers, OfEvictionsAreAskedForAtOnce) {
   std::set<BucketIndex> asked;
@@ -1312,7 +1312,7 @@ TEST_F(RingLostWrites, AreNamed) {
   }
 }
 
-// The server returns what a slot held one round before.
+// The server returns the content that a slot had one round before.
 TEST_F(RingLostWrites, AreMissedWhereOlderOnesAreServed) {
   for (Turn turn = kBlocks; turn < 3 * params.log_slots; ++turn) write(turn % kBlocks, 1);
   lose();
@@ -1527,13 +1527,13 @@ struct Cut {
   auto operator<=>(const Cut&) const = default;
 };
 
-/// Goes on until the power is cut at this step, and then recovers.
+/// Works until the power is cut at this step, and then recovers.
 class CutCell {
  public:
   CutCell(const Cut& cut, std::uint64_t seed)
       : world_(small_ring(4, 3, 1), seed), ledger_(512), cut_(cut) {}
 
-  /// Whether the step was reached.
+  /// Returns whether the step was reached.
   bool run() {
     start();
     for (BlockId block = 0; block < 20; ++block) write(block);
