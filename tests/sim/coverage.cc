@@ -1,3 +1,4 @@
+// Counts which parties had persisted which steps at power cuts, and prints the table.
 #include "tests/sim/coverage.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Passes on the messages of a simulation's parties; loses, doubles and delays some.
 #include "tests/sim/network.h"
 
 namespace s3oram::test {

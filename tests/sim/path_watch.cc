@@ -1,3 +1,4 @@
+// Compares the path of each retrieval with the one for which its access asked first.
 #include "tests/sim/path_watch.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Runs timers by the true time, and by a party's view of it.
 #include "tests/sim/sim_clock.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Keeps files and names in memory, makes disk operations fail, and cuts the power.
 #include "tests/sim/sim_disk.h"
 
 #include <atomic>

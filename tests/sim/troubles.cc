@@ -1,3 +1,4 @@
+// Draws troubles at random, and makes them happen to a cluster's parties.
 #include "tests/sim/troubles.h"
 
 #include <spdlog/spdlog.h>

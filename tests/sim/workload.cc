@@ -1,3 +1,4 @@
+// Makes random accesses, and compares what they find with the ledger.
 #include "tests/sim/workload.h"
 
 namespace s3oram::test {
