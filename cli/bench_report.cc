@@ -7,8 +7,8 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kLongest =
-    24;  // characters of a directory's name in the table; of a longer one it shows the end
+// Characters of a directory in the table, which shows the end of a longer one.
+constexpr std::size_t kLongest = 24;
 
 std::string head(const std::string& directory) {
   if (directory.size() <= kLongest) return directory;
