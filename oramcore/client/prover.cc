@@ -136,6 +136,13 @@ Task<Status> Prover::put_right(BucketIndex bucket, const MarkRow& row, std::set<
     shown = co_await read(bucket, row);
   }
   if (state_.dead) co_return fail(*state_.dead);
+  if (shown->fitting.empty()) {
+    // At most t servers lie, so the marks are wrong. The shares may be the only ones that are left.
+    spdlog::error("no server's shares of bucket {} fit their marks: the marks are not believed",
+                  bucket);
+    slots_.unproven();
+    co_return Status{};
+  }
   for (const Party server : shown->others)
     if (!wrong.contains(server)) name(server, bucket);
   for (const Party server : wrong) {

@@ -112,6 +112,22 @@ TEST_P(Marks, ShowWhoTellsBothTheSameLie) {
   go_on();
 }
 
+// At most one server lies. If no server has the shares of its mark, nothing may be given up for it.
+TEST_P(Marks, ThatFitNoServerAreNotBelieved) {
+  ASSERT_NO_FATAL_FAILURE(fill_and_settle());
+  ASSERT_NO_FATAL_FAILURE(lose(3));
+  ASSERT_NO_FATAL_FAILURE(lie_about_buckets(1));
+  ASSERT_NO_FATAL_FAILURE(lie_about_buckets(2));
+  const auto healed = repair({3});
+  ASSERT_OK(healed);
+  EXPECT_EQ(healed->lost, 0u);
+  EXPECT_GT(healed->unproven, 0u);
+  for (Party server = 1; server <= 3; ++server) EXPECT_FALSE(is_named(server));
+  // The shares are still there: what fits is back when the change is undone everywhere.
+  for (Party server = 1; server <= 3; ++server) ASSERT_NO_FATAL_FAILURE(lie_about_buckets(server));
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
 // The helper lies about one slot, to both. What the client then asks for does not depend on what is
 // in the slot: a block, an old copy of one, or nothing.
 TEST_P(Marks, AreCheckedAlikeWhateverIsInTheSlot) {
