@@ -16,7 +16,6 @@ from volume_bench import height_for, size_of
 
 PHOTO = 3_000_000
 EXPECT = "1G"
-BLOCK = "64K"  # what init chooses for EXPECT
 ALLOWED = 0.25
 UNITS = {unit: 1 << 10 * power for power, unit in enumerate(("B", "KiB", "MiB", "GiB"))}
 
@@ -85,33 +84,44 @@ def rest(relay):
         time.sleep(1)
 
 
-def every_of(text):
-    return int(re.search(r"an eviction every (\d+) accesses", text)[1])
+@dataclasses.dataclass
+class Numbers:
+    """The numbers of the volume that init chooses for a line."""
+
+    block: int  # bytes
+    every: int  # accesses from one eviction to the next
 
 
-def first_words(setting, rates, scheme):
-    """Returns the output of init for a vault that is only made, because the tree's height follows
-    from its numbers."""
+def numbers_in(text):
+    return Numbers(
+        block=int(re.search(r"Blocks of (\d+) KiB", text)[1]) << 10,
+        every=int(re.search(r"an eviction every (\d+) accesses", text)[1]),
+    )
+
+
+def first_numbers(setting, rates, scheme):
+    """Returns the numbers of a vault that is only made, because the tree's height follows from
+    them."""
     with (
         measuring.temporary_directory(setting) as place,
         cluster.Cluster(
             setting.programs, place, rates, options_of(scheme), SCHEMES[scheme], measures=True
         ) as running,
     ):
-        return running.said
+        return numbers_in(running.said)
 
 
 def options_of(scheme):
     return [f"--scheme={scheme}", f"--expect={EXPECT}"]
 
 
-def whole_evictions(size, every):
+def whole_evictions(size, numbers):
     """Returns at least `size`, for enough evictions that one more or less hardly matters."""
-    each = every * size_of(BLOCK)
+    each = numbers.every * numbers.block
     return max(8, -(-size // each)) * each
 
 
-def use(setting, running, seconds, predicted, every):
+def use(setting, running, seconds, predicted, numbers):
     """Returns the outcome: seconds for a photo, bytes a second, and bytes between servers for each
     byte."""
     point = running.directory / "mounted"
@@ -123,7 +133,7 @@ def use(setting, running, seconds, predicted, every):
             photos.append(write(point / f"photo-{number}", PHOTO, number))
             rest(running.relay)
         before = bytes_between(running.relay)
-        size = whole_evictions(int(predicted["rate"] or 4e6) * seconds, every)
+        size = whole_evictions(int(predicted["rate"] or 4e6) * seconds, numbers)
         took = write(point / "large", size, 99)
         rest(running.relay)
         sent = bytes_between(running.relay) - before
@@ -134,8 +144,8 @@ def use(setting, running, seconds, predicted, every):
 
 def compare(setting, scheme, line, seconds):
     rates = LINES[line]
-    every = every_of(first_words(setting, rates, scheme))
-    height = height_for(-(-size_of(EXPECT) // size_of(BLOCK)), every)
+    numbers = first_numbers(setting, rates, scheme)
+    height = height_for(-(-size_of(EXPECT) // numbers.block), numbers.every)
     options = [*options_of(scheme), f"--first-height={height}"]
     with (
         measuring.temporary_directory(setting) as place,
@@ -145,9 +155,9 @@ def compare(setting, scheme, line, seconds):
     ):
         predicted = predictions_in(running.said)
         measuring.say("    " + running.said.replace("\n", "\n    ").rstrip())
-        if every_of(running.said) != every:
+        if numbers_in(running.said) != numbers:
             raise RuntimeError("init has chosen other numbers for the same lines")
-        outcome = use(setting, running, seconds, predicted, every)
+        outcome = use(setting, running, seconds, predicted, numbers)
     units = {"photo": "s", "rate": "MB/s", "between": "GB a GB"}
     scale = {"photo": 1, "rate": 1e-6, "between": 1}
     return [
