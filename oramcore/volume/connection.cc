@@ -174,7 +174,8 @@ Task<Status> Connection::greet(Party server, const ServerAddress& address, Durat
       co_return fail(Errc::refused_key, "it does not {}", kNotKnown);
     if (clock().now() < until) continue;
     if (transport->state(server) == PeerState::insecure)
-      co_return fail(Errc::unreachable, "it has another key, hangs, or is not an s3oramfs-serverd");
+      co_return fail(Errc::unreachable,
+                     "it has a different key, hangs, or is not an s3oramfs-serverd");
     co_return fail(Errc::unreachable,
                    "no answer: check that s3oramfs-serverd runs there, and that the port can be "
                    "reached");
@@ -192,7 +193,7 @@ std::string Connection::refusal(Party server) const {
     case PeerState::refused:
       return fmt::format("does not {}", kNotKnown);
     case PeerState::insecure:
-      return "has another key than the vault says, hangs, or is not an s3oramfs-serverd";
+      return "has a different key than the vault says, hangs, or is not an s3oramfs-serverd";
     default:
       break;
   }
