@@ -246,7 +246,7 @@ TEST_F(ClientStateTest, RefusesDamagedTables) {
       {"DROP TABLE sessions", Errc::damaged_vault},
       {"DELETE FROM tree", Errc::damaged_vault},
       {"DELETE FROM sessions", Errc::damaged_vault},
-      {"UPDATE tree SET format = 8", Errc::unsupported},
+      {"UPDATE tree SET format = 9", Errc::unsupported},
       {"UPDATE tree SET format = 1", Errc::unsupported},
       {"UPDATE tree SET height = 0", Errc::damaged_vault},
       {"UPDATE tree SET height = 31", Errc::damaged_vault},
@@ -378,13 +378,13 @@ TEST_F(ClientStateTest, AnEmptyDatabaseStaysEmpty) {
 }
 
 TEST_F(ClientStateTest, ANewerDatabaseIsLeftAsItIs) {
-  alter(file(), "UPDATE tree SET format = 8; DROP TABLE IF EXISTS intents");
+  alter(file(), "UPDATE tree SET format = 9; DROP TABLE IF EXISTS intents");
   std::filesystem::remove(file().string() + "-ballast");
   const auto opened = ClientState::open(file());
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, Errc::unsupported);
   EXPECT_EQ(
-      opened.error().message.find(file().string() + ": its format 8 is newer than this program"),
+      opened.error().message.find(file().string() + ": its format 9 is newer than this program"),
       0u)
       << opened.error().message;
   EXPECT_FALSE(std::filesystem::exists(file().string() + "-ballast"));

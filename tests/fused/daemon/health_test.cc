@@ -148,13 +148,6 @@ const Case kCases[] = {
      [](MountState& s) { s.volume.database_trouble = "database vault.db: its disk is full"; },
      {"vault.db cannot be written, and nothing becomes durable: database vault.db: its disk is "
       "full"}},
-    {"top.cache cannot be synced",
-     [](MountState& s) {
-       s.volume.top = TopStatus{.trouble = "sync top.cache: Input/output error"};
-     },
-     {"top.cache: sync top.cache: Input/output error: nothing is lost, and everything goes on; "
-      "check "
-      "this disk"}},
     {"the disk of vault.db hangs",
      [](MountState& s) { s.volume.committing_seconds = 5; },
      {"vault.db: its disk has not taken a commit for 5 s"}},
@@ -307,6 +300,18 @@ TEST(Health, AMigrationThatDoesNotEndIsAWarning) {
   EXPECT_EQ(json["health"]["causes"][0]["kind"], "migration");
   EXPECT_EQ(json["migration"]["end_failure"], state.migration_end.failure);
   EXPECT_EQ(json["migration"]["end_retried"], false);
+}
+
+TEST(Health, ATopCacheThatCannotBeSyncedIsAWarning) {
+  MountState state = sound();
+  state.volume.top = TopStatus{};
+  EXPECT_TRUE(find_problems(state).empty());
+  state.volume.top->trouble = "sync top.cache: Input/output error";
+  EXPECT_TRUE(problems(state).empty());
+  const std::string words =
+      "top.cache: sync top.cache: Input/output error: nothing is lost, and everything goes on; "
+      "check this disk";
+  EXPECT_EQ(warnings(state), std::vector<std::string>{words});
 }
 
 TEST(Health, IsLoggedOnceWhenItBeginsAndOnceWhenItEnds) {
