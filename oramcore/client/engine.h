@@ -23,6 +23,7 @@
 
 namespace s3oram {
 
+/// The class is wide because each part is a field.
 class Engine final : public VolumeEngine {
  public:
   /// `state` has been opened but not loaded.
