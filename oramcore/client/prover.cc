@@ -11,7 +11,7 @@
 namespace s3oram {
 namespace {
 
-constexpr unsigned kReadAgain = 3;
+constexpr unsigned kShowAgain = 3;
 
 }  // namespace
 
@@ -130,7 +130,7 @@ Task<std::shared_ptr<const Prover::Shown>> Prover::read(BucketIndex bucket, cons
 Task<Status> Prover::put_right(BucketIndex bucket, const MarkRow& row, std::set<Party> wrong) {
   const std::size_t enough = state_.params.enough();
   auto shown = co_await read(bucket, row);
-  for (unsigned again = 0; again < kReadAgain && shown->fitting.size() < enough && !state_.dead;
+  for (unsigned again = 0; again < kShowAgain && shown->fitting.size() < enough && !state_.dead;
        ++again) {
     co_await state_.environment.clock.sleep(Servers::kRetryAfter);
     shown = co_await read(bucket, row);
