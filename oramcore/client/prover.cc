@@ -1,9 +1,11 @@
 // Compares buckets with their marks, and puts right what does not fit.
 #include "oramcore/client/prover.h"
 
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "oramcore/base/rules.h"
 #include "oramcore/client/agreement.h"
@@ -136,15 +138,18 @@ Task<Status> Prover::put_right(BucketIndex bucket, const MarkRow& row, std::set<
     shown = co_await read(bucket, row);
   }
   if (state_.dead) co_return fail(*state_.dead);
-  if (shown->fitting.empty()) {
+  std::set<Party> named;  // they show other shares, and nothing was repaired there
+  std::ranges::set_difference(shown->others, wrong, std::inserter(named, named.end()));
+  if (named.size() > state_.params.scheme.threshold) {
     // At most t servers lie, so the marks are wrong. The shares may be the only ones that are left.
-    spdlog::error("no server's shares of bucket {} fit their marks: the marks are not believed",
-                  bucket);
+    spdlog::error(
+        "servers {} show shares of bucket {} that do not fit their marks, and that is "
+        "more than may lie: the marks are not believed",
+        fmt::join(named, ", "), bucket);
     slots_.unproven();
     co_return Status{};
   }
-  for (const Party server : shown->others)
-    if (!wrong.contains(server)) name(server, bucket);
+  for (const Party server : named) name(server, bucket);
   for (const Party server : wrong) {
     if (std::ranges::find(shown->fitting, server) != shown->fitting.end()) continue;
     Status dealt;

@@ -1,7 +1,7 @@
 // The mark of a bucket: 16 bytes that a server computes over its shares when an eviction has
 // written them, under a key that only it and the client know (docs/protocol.md, "Share marks").
-// Whoever changes a share without the key leaves the mark as it is with a probability of 2^-128,
-// whatever the share was.
+// A change of a share that is made without the key leaves the mark as it is with probability
+// 2^-128, whatever the share was.
 #pragma once
 
 #include <array>

@@ -135,7 +135,7 @@ Result<RingRebuild::Rebuilt> RingWorld::rebuild_client(RingRebuild::Asked asked)
 
 void RingWorld::begin_restore_client(std::function<void(Status)> done) {
   // A write that was torn while it was under way counts as lost in `damaged`, because nothing tells
-  // it from one that was acknowledged. Whoever reads the blocks sees whether anything is lost.
+  // it from one that was acknowledged. Reading the blocks shows whether anything is lost.
   const Status begun = begin_rebuild(RingRebuild::Asked::as_server_says,
                                      [done](const Result<RingRebuild::Rebuilt>& rebuilt) {
                                        done(rebuilt ? Status{} : fail(rebuilt.error()));
