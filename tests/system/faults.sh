@@ -42,12 +42,6 @@ kill_now() {
   kill -9 "$@" 2> /dev/null || step "one of $* was gone already"
   for pid in "$@"; do wait_until "process $pid is gone" is_gone "$pid"; done
 }
-# A zombie without other threads has closed all its files; the rest is its parent's business.
-is_gone() {
-  local tasks=("/proc/$1/task"/*)
-  [[ ! -e /proc/$1/stat ]] ||
-    { ((${#tasks[@]} == 1)) && grep -q '^State:.Z' "/proc/$1/status" 2> /dev/null; }
-}
 
 # ---- the workload: workload.cc says what it does
 

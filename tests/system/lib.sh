@@ -40,6 +40,13 @@ expect() {
   [[ $said == *"$2"* ]] || fail "no word of \"$2\" from: ${*:3}"$'\n'"$said"
 }
 
+# allow "CODE..." COMMAND...: the command must end with one of these codes, and prints nothing.
+allow() {
+  local code=0 said
+  said=$("${@:2}" 2>&1) || code=$?
+  [[ " $1 " == *" $code "* ]] || fail "exit code $code, not one of $1, from: ${*:2}"$'\n'"$said"
+}
+
 # ended PID CODE...: waits for a background command, which must end with one of these codes.
 ended() {
   local code=0
@@ -58,6 +65,12 @@ processes_of() {
     mapfile -d '' -t words 2> /dev/null < "$file" || continue
     [[ "${words[*]}" != *"$1"* ]] || echo "${file//[!0-9]/}"
   done
+}
+# A zombie without other threads has closed all its files; the rest is its parent's business.
+is_gone() {
+  local tasks=("/proc/$1/task"/*)
+  [[ ! -e /proc/$1/stat ]] ||
+    { ((${#tasks[@]} == 1)) && grep -q '^State:.Z' "/proc/$1/status" 2> /dev/null; }
 }
 no_processes_of() { [[ -z $(processes_of "$1") ]]; }
 

@@ -152,7 +152,7 @@ kill -9 "$daemon"
 wait_until "the servers have ended too" no_processes_of "$vault"
 expect 32 "used by sleep (process $uses)" mount -t s3oramfs -o keyfile="$work/key" "$vault" "$mount"
 kill "$uses"
-wait "$uses" 2> /dev/null || :
+ended "$uses" $((128 + 15))
 mount -T "$table" "$mount" # in place of the dead mount
 cmp "$work/random" "$mount/random"
 [[ $(grep -cF " $mount " /proc/self/mountinfo) == 1 ]] || fail "the dead mount is still there"
