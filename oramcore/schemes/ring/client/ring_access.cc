@@ -5,6 +5,7 @@
 
 #include "oramcore/base/rules.h"
 #include "oramcore/schemes/ring/client/ring_engine.h"
+#include "oramcore/schemes/ring/client/sealed_block.h"
 
 namespace s3oram::ring {
 namespace {
@@ -20,35 +21,12 @@ bool is_maintenance(Turn turn) { return turn % kMaintenanceEvery == kMaintenance
 
 }  // namespace
 
-bool RingEngine::is_given_up(BlockId block) const {
-  const auto found = unreadable_.find(block);
-  return found != unreadable_.end() && found->second;
-}
-
-void RingEngine::mark_unreadable(BlockId block) {
-  unreadable_[block] = true;
-  pending_.unreadable[block] = true;
-}
-
-void RingEngine::mark_readable(BlockId block) {
-  not_cached_.erase(block);
-  if (unreadable_.erase(block) > 0) pending_.unreadable[block] = false;
-}
-
-void RingEngine::set_place(BlockId block, const Place& place) {
-  const Place before = places_.get(block);
-  const bool stays = place.kind == Place::Kind::top && place.cache_slot == before.cache_slot;
-  if (before.kind == Place::Kind::top && !stays) give_back(before.cache_slot);
-  places_.set(block, place);
-  pending_.places[block] = place;
-}
-
 void RingEngine::forget(BlockId block) {
-  mark_readable(block);
-  if (places_.get(block).kind != Place::Kind::unmapped) {
-    set_place(block, {});
+  ring_.mark_readable(block);
+  if (ring_.places.get(block).kind != Place::Kind::unmapped) {
+    ring_.set_place(block, {});
     capacity_.count();
-    changed_.notify_all();
+    ring_.changed.notify_all();
   }
 }
 
@@ -59,10 +37,10 @@ void RingEngine::forget(BlockId block) {
 /// the turn, because that access itself logs it. Returns std::nullopt if the turn is free.
 std::optional<BlockId> RingEngine::to_log_again(Turn turn, BlockId wanted) const {
   const bool maintains = is_maintenance(turn);
-  for (const auto& [logged, block] : places_.top()) {
-    if (!maintains && !is_due(logged, turn, params_)) break;
-    if (block != wanted && !in_flight_.contains(block) && !not_cached_.contains(block) &&
-        !is_given_up(block))
+  for (const auto& [logged, block] : ring_.places.top()) {
+    if (!maintains && !is_due(logged, turn, ring_.params)) break;
+    if (block != wanted && !in_flight_.contains(block) && !ring_.not_cached.contains(block) &&
+        !ring_.is_given_up(block))
       return block;
   }
   if (maintains) return kNoBlock;
@@ -73,15 +51,16 @@ std::optional<BlockId> RingEngine::to_log_again(Turn turn, BlockId wanted) const
 /// after its turn, which would show that both want the same block.
 Task<Result<Turn>> RingEngine::reserve_turn(BlockId block) {
   for (;;) {
-    while (!dead_ && (!opened_ || next_turn_ >= params_.end_turn(evictions_done_) ||
-                      in_flight_.contains(block)))
-      co_await changed_.wait();
-    if (dead_) co_return fail(*dead_);
+    while (!ring_.dead && (!opened_ || next_turn_ >= ring_.params.end_turn(evictions_done_) ||
+                           in_flight_.contains(block)))
+      co_await ring_.changed.wait();
+    if (ring_.dead) co_return fail(*ring_.dead);
     const Turn turn = next_turn_++;
     const auto must_be_logged = [&](BlockId each) {
-      return is_due(places_.get(each).turn, turn, params_);
+      return is_due(ring_.places.get(each).turn, turn, ring_.params);
     };
-    if (is_maintenance(turn) || std::ranges::any_of(not_cached_, must_be_logged)) begin_refill();
+    if (is_maintenance(turn) || std::ranges::any_of(ring_.not_cached, must_be_logged))
+      begin_refill();
     const auto again = rule_holds(Rule::log_again) ? to_log_again(turn, block) : std::nullopt;
     if (!again) {
       in_flight_.insert(block);
@@ -98,7 +77,7 @@ Task<void> RingEngine::access_alone(Turn turn, Request request, Path path) {
   const BlockId block = request.block;
   co_await access_at(turn, std::move(request), path);
   in_flight_.erase(block);
-  changed_.notify_all();
+  ring_.changed.notify_all();
 }
 
 // A write also asks before it writes, so that it looks the same as a read.
@@ -108,11 +87,11 @@ Task<void> RingEngine::access(Request request) {
     if (request.written) std::exchange(request.written, {})(fail(std::move(error)));
   };
   const BlockId block = request.block;
-  if (!request.content && is_given_up(block)) {
+  if (!request.content && ring_.is_given_up(block)) {
     failed({Errc::corrupt, fmt::format("block {} cannot be read", block)});
     co_return;
   }
-  const bool is_new = request.content && places_.get(block).kind == Place::Kind::unmapped;
+  const bool is_new = request.content && ring_.places.get(block).kind == Place::Kind::unmapped;
   const Error no_room{Errc::disk_full, "there is no room for more blocks"};
   if (is_new && !capacity_.has_room(1)) {
     failed(no_room);
@@ -145,23 +124,23 @@ Task<void> RingEngine::access_at(Turn turn, Request request, Path path) {
 
 Task<void> RingEngine::access_path(Turn turn, Query query, Request request) {
   ++accesses_;
-  metrics_.accesses.add();
+  ring_.metrics.accesses.add();
   const BlockId block = request.block;
-  const Place before = places_.get(block);
+  const Place before = ring_.places.get(block);
   const Leaf shown = query.record.leaf;
-  const Duration begun = environment_.clock.now();
+  const Duration begun = ring_.now();
   auto found = co_await retrieve(turn, std::move(query));
-  metrics_.retrieval_seconds.observe(environment_.clock.now() - begun);
-  if (dead_) {
-    if (request.read) request.read(fail(*dead_));
-    if (request.written) request.written(fail(*dead_));
+  ring_.metrics.retrieval_seconds.observe(ring_.now() - begun);
+  if (ring_.dead) {
+    if (request.read) request.read(fail(*ring_.dead));
+    if (request.written) request.written(fail(*ring_.dead));
     co_return;
   }
   if (!found) did_not_open(block, before, shown);
   const bool had_content = found && found->has_value();
   const auto content_read = [&]() -> Result<Bytes> {
     if (!found) return fail(found.error());
-    return had_content ? (*found)->content : Bytes(params_.block_size);
+    return had_content ? (*found)->content : Bytes(ring_.params.block_size);
   };
   if (request.read) start(deliver(std::move(request.read), content_read()));
   std::optional<Bytes> content = std::move(request.content);
@@ -174,32 +153,32 @@ Task<void> RingEngine::access_path(Turn turn, Query query, Request request) {
   // For a block that was never written, or could not be opened, the slot stays empty.
   if (!content) label = {};
   label.leaf = next_leaf(before, shown);
-  if (!content) content.emplace(params_.block_size);
+  if (!content) content.emplace(ring_.params.block_size);
   const Status status = co_await write_log(turn, label, before.version, *content, request.written);
-  if (status) metrics_.access_seconds.observe(environment_.clock.now() - begun);
+  if (status) ring_.metrics.access_seconds.observe(ring_.now() - begun);
   if (!status && request.written) request.written(fail(status.error()));
 }
 
 /// Makes sure that a block that is still where it was not found is not asked for along that path
 /// again.
 void RingEngine::did_not_open(BlockId block, const Place& before, Leaf shown) {
-  metrics_.failed_reads.add();
-  if (places_.get(block) != before) return;
+  ring_.metrics.failed_reads.add();
+  if (ring_.places.get(block) != before) return;
   Place place = before;
   if (before.kind == Place::Kind::tree)
     place = {.kind = Place::Kind::lost, .version = before.version};
   if (before.kind == Place::Kind::top) place.leaf = next_leaf(before, shown);
-  set_place(block, place);
+  ring_.set_place(block, place);
   if (before.kind == Place::Kind::top)
-    not_cached_.insert(block);
+    ring_.not_cached.insert(block);
   else
-    mark_unreadable(block);
+    ring_.mark_unreadable(block);
 }
 
 /// Delivers the content once the messages that the caller sends now are under way, because the
 /// server must not see how long readers take, or whether one got anything.
 Task<void> RingEngine::deliver(std::function<void(Result<Bytes>)> read, Result<Bytes> content) {
-  co_await asio::post(environment_.executor, asio::use_awaitable);
+  co_await asio::post(ring_.environment.executor, asio::use_awaitable);
   read(std::move(content));
 }
 
@@ -208,12 +187,12 @@ Task<void> RingEngine::deliver(std::function<void(Result<Bytes>)> read, Result<B
 /// Returns whether the path leads through buckets that are about to be replaced, or have no dummy
 /// left. The server sees which path it is in any case, and the answer follows from public counters.
 bool RingEngine::must_wait(Leaf leaf) {
-  if (flipping_.contains(group_of(leaf))) return true;
+  if (flipping_.contains(ring_.params.group_of(leaf))) return true;
   bool waits = false;
-  for (unsigned level = params_.top_levels; level <= tree_.height; ++level) {
+  for (unsigned level = ring_.params.top_levels; level <= ring_.tree.height; ++level) {
     const BucketIndex bucket = bucket_on_path(leaf, level);
-    const auto held = held_.find(bucket);
-    if (held != held_.end() && held->second.touches >= params_.most_touches() &&
+    const auto held = ring_.held.find(bucket);
+    if (held != ring_.held.end() && held->second.touches >= ring_.params.most_touches() &&
         rule_holds(Rule::early_reshuffle))
       to_reshuffle_.insert(bucket);
     waits |= to_reshuffle_.contains(bucket);
@@ -225,15 +204,15 @@ bool RingEngine::must_wait(Leaf leaf) {
 /// Touches a bucket, and returns what to ask of it. `wanted` is the place of the block that is
 /// looked for, on this path.
 Ask RingEngine::ask_for(BucketIndex bucket, const std::optional<Place>& wanted) {
-  HeldBucket& held = held_.at(bucket);
-  const Points points = codec_.points(bucket, held.stamp);
+  HeldBucket& held = ring_.held.at(bucket);
+  const Points points = ring_.codec.points(bucket, held.stamp);
   const bool is_here = wanted && wanted->bucket() == bucket;
-  const unsigned dummy = std::min(held.touches, params_.dummies() - 1);
+  const unsigned dummy = std::min(held.touches, ring_.params.dummies() - 1);
   const Point point =
-      is_here ? points.of_slot(wanted->slot) : points.of_dummy(params_.bucket_size, dummy);
+      is_here ? points.of_slot(wanted->slot) : points.of_dummy(ring_.params.bucket_size, dummy);
   if (rule_holds(Rule::fresh_points)) ++held.touches;
-  held.touches = std::min(held.touches, params_.dummies());
-  pending_.buckets[bucket] = held;
+  held.touches = std::min(held.touches, ring_.params.dummies());
+  ring_.pending.buckets[bucket] = held;
   return {bucket, held.stamp, point};
 }
 
@@ -244,15 +223,16 @@ void RingEngine::choose_asks(Query& query) {
   query.record.asks.clear();
   query.wanted.reset();
   const Leaf leaf = query.record.leaf;
-  const Place place = places_.get(query.record.block);
+  const Place place = ring_.places.get(query.record.block);
   std::optional<Place> wanted;
   if (place.kind == Place::Kind::tree && place.leaf == leaf) wanted = place;
-  for (unsigned level = params_.top_levels; level <= tree_.height; ++level) {
+  for (unsigned level = ring_.params.top_levels; level <= ring_.tree.height; ++level) {
     BucketIndex bucket = bucket_on_path(leaf, level);
-    if (!rule_holds(Rule::empty_level) && !held_.contains(bucket) && !query.record.asks.empty())
+    if (!rule_holds(Rule::empty_level) && !ring_.held.contains(bucket) &&
+        !query.record.asks.empty())
       bucket = query.record.asks.back().bucket;  // a new leaf would stand for the old one
-    const auto held = held_.find(bucket);
-    if (held == held_.end()) continue;
+    const auto held = ring_.held.find(bucket);
+    if (held == ring_.held.end()) continue;
     if (wanted && wanted->bucket() == bucket) query.wanted = query.record.asks.size();
     const auto asked = std::ranges::find_if(before, [&](const Ask& ask) {
       return ask.bucket == bucket && ask.stamp == held->second.stamp;
@@ -264,17 +244,18 @@ void RingEngine::choose_asks(Query& query) {
 /// Makes sure that the access finds its block if it lies in the top now, even if an eviction takes
 /// it away meanwhile: its slot in the cache is kept until it has been read.
 void RingEngine::hold_cached(Query& query) {
-  const Place place = places_.get(query.record.block);
+  const Place place = ring_.places.get(query.record.block);
   if (place.kind != Place::Kind::top) return;
   query.cached = place;
-  ++cache_reads_[place.cache_slot];
+  ring_.cache.hold(place.cache_slot);
 }
 
 /// Returns the block's next leaf. A leaf that the server has seen is not used again. A leaf that it
 /// has not seen is kept, because a block's new leaf must not depend on how long the block lay in
 /// the top.
 Leaf RingEngine::next_leaf(const Place& place, Leaf shown) {
-  return place.has_leaf() && place.leaf != shown ? place.leaf : random_leaf(environment_.random);
+  return place.has_leaf() && place.leaf != shown ? place.leaf
+                                                 : random_leaf(ring_.environment.random);
 }
 
 // Asks along the block's own path, whether the block has left the top or not. It leaves the top
@@ -282,38 +263,40 @@ Leaf RingEngine::next_leaf(const Place& place, Leaf shown) {
 // client's own accesses choose their blocks by age, and thus by leaf, so they show a random path
 // instead. Nothing is asked before this is durable (Rule::access_records).
 Task<Result<RingEngine::Query>> RingEngine::intend(Turn turn, BlockId block, Path path) {
-  const Place place = places_.get(block);
-  const Leaf leaf =
-      place.has_leaf() && path == Path::of_block ? place.leaf : random_leaf(environment_.random);
-  while (!dead_ && must_wait(leaf)) co_await changed_.wait();
-  if (dead_) co_return fail(*dead_);
+  const Place place = ring_.places.get(block);
+  const Leaf leaf = place.has_leaf() && path == Path::of_block
+                        ? place.leaf
+                        : random_leaf(ring_.environment.random);
+  while (!ring_.dead && must_wait(leaf)) co_await ring_.changed.wait();
+  if (ring_.dead) co_return fail(*ring_.dead);
   Query query{{.block = block, .leaf = leaf, .asks = {}}, {}, {}};
   choose_asks(query);
   hold_cached(query);
-  pending_.records[turn] = query.record;
-  if (rule_holds(Rule::access_records)) S3O_CO_TRY(co_await commit_until_done());
+  ring_.pending.records[turn] = query.record;
+  if (rule_holds(Rule::access_records)) S3O_CO_TRY(co_await committer_.commit_until_done());
   co_return query;
 }
 
 /// Chooses new points after buckets of the path were rewritten.
 Task<Status> RingEngine::renew(Turn turn, Query& query) {
-  while (!dead_ && must_wait(query.record.leaf)) co_await changed_.wait();
-  if (dead_) co_return fail(*dead_);
+  while (!ring_.dead && must_wait(query.record.leaf)) co_await ring_.changed.wait();
+  if (ring_.dead) co_return fail(*ring_.dead);
   choose_asks(query);
-  pending_.records[turn] = query.record;
-  co_return co_await commit_until_done();
+  ring_.pending.records[turn] = query.record;
+  co_return co_await committer_.commit_until_done();
 }
 
 /// Returns a verdict on each value: it is what was stored at its point, its rows are lost, or it
 /// was altered.
 Task<std::vector<RingEngine::Verdict>> RingEngine::verdicts(const std::vector<Ask>& asks,
                                                             const RetrieveAnswer& answer) {
-  co_return co_await offload(environment_.pool, [&] {
+  co_return co_await offload(ring_.environment.pool, [&] {
     std::vector<Verdict> each(asks.size(), Verdict::altered);
     for (std::size_t i = 0; answer.values.size() == asks.size() && i < asks.size(); ++i) {
       const ByteSpan value = answer.values[i];
-      const bool fits = codec_.fits(asks[i].bucket, asks[i].stamp, asks[i].point, value) ||
-                        (!rule_holds(Rule::verified_answers) && value.size() == params_.row_size);
+      const bool fits =
+          ring_.codec.fits(asks[i].bucket, asks[i].stamp, asks[i].point, value) ||
+          (!rule_holds(Rule::verified_answers) && value.size() == ring_.params.row_size);
       if (fits) each[i] = Verdict::fits;
       if (value.empty()) each[i] = Verdict::lost;
     }
@@ -330,41 +313,43 @@ Task<std::vector<RingEngine::Verdict>> RingEngine::verdicts(const std::vector<As
 Task<Result<Payload>> RingEngine::values_of(Turn turn, Query& query) {
   for (unsigned altered = 0, reshuffles = 0;;) {
     const std::vector<Ask> asks = query.record.asks;
-    const RetrieveRequest request{session_.epoch, turn, asks};
-    auto answer = co_await servers_.ask(kServer, RetrieveRequest::kType, encode(request));
-    if (dead_) co_return fail(*dead_);
+    const RetrieveRequest request{ring_.session.epoch, turn, asks};
+    auto answer = co_await ring_.servers.ask(kServer, RetrieveRequest::kType, encode(request));
+    if (ring_.dead) co_return fail(*ring_.dead);
     if (!answer && answer.error().code == Errc::former_view) {
       S3O_CO_TRY(co_await renew(turn, query));
-      if (asks == query.record.asks) die(answer.error());
+      if (asks == query.record.asks) ring_.die(answer.error());
       continue;
     }
     if (!answer) {
-      die(answer.error());
-      co_return fail(*dead_);
+      ring_.die(answer.error());
+      co_return fail(*ring_.dead);
     }
     const RetrieveAnswer values = decode<RetrieveAnswer>(answer->body()).value_or(RetrieveAnswer{});
     const auto each = co_await verdicts(asks, values);
-    if (dead_) co_return fail(*dead_);
+    if (ring_.dead) co_return fail(*ring_.dead);
     if (std::ranges::count(each, Verdict::altered) > 0) {
-      if (told_of_answers_.pass(environment_.clock.now()))
+      if (told_of_answers_.pass(ring_.now()))
         spdlog::error(
             "server {} sent an answer that is not what was stored: it is damaged or altered{}",
             kServer, told_of_answers_.more());
       if (altered++ == kAsksAgain)
-        die({Errc::corrupt,
+        ring_.die(
+            {Errc::corrupt,
              fmt::format("server {} has answered {} times with data that was not stored there: its "
                          "memory is damaged, or it lies; no data is given up; have that server "
                          "checked, then mount the vault again",
                          kServer, altered)});
-      if (dead_) co_return fail(*dead_);
-      co_await environment_.clock.sleep(Servers::kRetryAfter);
+      if (ring_.dead) co_return fail(*ring_.dead);
+      co_await ring_.environment.clock.sleep(Servers::kRetryAfter);
       continue;
     }
     if (std::ranges::count(each, Verdict::lost) == 0) co_return std::move(*answer);
     if (reshuffles++ == kReshuffles)
-      die({Errc::corrupt, fmt::format("server {} loses rows that it has just stored", kServer)});
+      ring_.die(
+          {Errc::corrupt, fmt::format("server {} loses rows that it has just stored", kServer)});
     for (std::size_t i = 0; i < asks.size(); ++i)
-      if (each[i] == Verdict::lost && held_.at(asks[i].bucket).stamp == asks[i].stamp)
+      if (each[i] == Verdict::lost && ring_.held.at(asks[i].bucket).stamp == asks[i].stamp)
         to_reshuffle_.insert(asks[i].bucket);
     S3O_CO_TRY(co_await renew(turn, query));
   }
@@ -377,7 +362,7 @@ Task<void> RingEngine::read_cache(BlockId block, std::optional<Place> place,
   if (place)
     to.emplace(co_await read_held(block, *place));
   else
-    to.emplace(co_await read_slot(cache_.any(environment_.random), block, 0));
+    to.emplace(co_await read_slot(ring_.cache.any(ring_.environment.random), block, 0));
   done.notify_all();
 }
 
@@ -385,7 +370,7 @@ Task<void> RingEngine::read_cache(BlockId block, std::optional<Place> place,
 /// corrupt.
 Task<Result<std::optional<OpenedBlock>>> RingEngine::retrieve(Turn turn, Query query) {
   const BlockId block = query.record.block;
-  const std::uint64_t version = places_.get(block).version;
+  const std::uint64_t version = ring_.places.get(block).version;
   // Runs while the answers are in transit.
   std::optional<Result<OpenedBlock>> cached;
   Event read;
@@ -396,12 +381,12 @@ Task<Result<std::optional<OpenedBlock>>> RingEngine::retrieve(Turn turn, Query q
   // An unwanted value takes equally long, because the server sees how long after its answer the
   // log's write follows.
   const auto values = decode<RetrieveAnswer>(answer->body());
-  const ByteSpan sealed =
-      query.wanted ? values->values[*query.wanted].first(params_.slot_size) : ByteSpan(blank_);
-  auto found = opened(sealed, block, version);
+  const ByteSpan sealed = query.wanted ? values->values[*query.wanted].first(ring_.params.slot_size)
+                                       : ByteSpan(ring_.blank);
+  auto found = opened_block(ring_.sealer, sealed, block, version);
   if (query.cached && !*cached) co_return fail((*cached).error());
   if (query.cached) co_return std::optional<OpenedBlock>(std::move(**cached));
-  if (places_.get(block).kind == Place::Kind::lost)
+  if (ring_.places.get(block).kind == Place::Kind::lost)
     co_return fail(Errc::corrupt, "block {} is lost: the server's rows were damaged", block);
   if (!query.wanted) co_return std::nullopt;
   if (!found) co_return fail(found.error());

@@ -3,19 +3,25 @@
 
 namespace s3oram::ring {
 
+Committer::Committer(OpenRing& ring, RingState state)
+    : ring_(ring),
+      state_(std::move(state)),
+      loop_(ring.environment.executor, ring.environment.database, ring.environment.clock,
+            ring.servers.troubles(), ring.metrics, [this] { return begin(); }) {}
+
 CommitWork Committer::begin() {
-  auto taken = std::make_shared<RingChanges>(std::exchange(changes, {}));
-  auto freed = std::make_shared<std::set<CacheSlot>>(cache_.begin_commit());
+  auto taken = std::make_shared<RingChanges>(std::exchange(ring_.pending, {}));
+  auto freed = std::make_shared<std::set<CacheSlot>>(ring_.cache.begin_commit());
   CommitParticipant* const participant = participant_;
   auto with = participant ? participant->snapshot() : std::function<Status(Database&)>();
-  return {[this, tree = tree, taken, with] { return state_.commit(tree, *taken, with); },
-          [this, tree = tree, taken, freed, participant](const Status& outcome) {
+  return {[this, tree = ring_.tree, taken, with] { return state_.commit(tree, *taken, with); },
+          [this, tree = ring_.tree, taken, freed, participant](const Status& outcome) {
             if (outcome) {
               durable_ = tree;
-              cache_.committed(std::move(*freed));
+              ring_.cache.committed(std::move(*freed));
             } else {
-              changes.merge_older(std::move(*taken));
-              cache_.not_committed(std::move(*freed));
+              ring_.pending.merge_older(std::move(*taken));
+              ring_.cache.not_committed(std::move(*freed));
             }
             if (participant) participant->committed(outcome);
           }};

@@ -7,6 +7,7 @@
 
 #include "oramcore/base/rules.h"
 #include "oramcore/client/reconcile.h"
+#include "oramcore/schemes/ring/client/sealed_block.h"
 
 namespace s3oram::ring {
 namespace {
@@ -28,45 +29,37 @@ RingEngine::RingEngine(const ClientEnvironment& environment, const VolumeId& vol
                        const VolumeParams& params, const Seed& sealing_key, RingState state,
                        std::unique_ptr<File> cache)
     : VolumeEngine(environment.executor),
-      environment_(environment),
-      volume_(params),
-      params_(params),
       sealing_key_(sealing_key),
-      sealer_(sealing_key, environment.random),
-      codec_(params_, sealing_key),
-      blank_(sealer_.seal({}, Bytes(params.block_size))),
-      metrics_(environment.metrics),
-      cache_(std::move(cache), params_.slot_size),
-      servers_(environment.executor, environment.clock, environment.random, environment.transport,
-               volume, 1),
-      committer_(environment.executor, environment.database, environment.clock, std::move(state),
-                 cache_, servers_.troubles(), metrics_),
-      tree_(committer_.tree),
-      pending_(committer_.changes),
-      doubt_(params_.log_slots / params_.evict_every),
-      capacity_(*this, servers_, environment.clock, params.evict_every) {}
+      ring_(environment, volume, params, sealing_key, std::move(cache),
+            [this](Task<void> task) { start(std::move(task)); }),
+      committer_(ring_, std::move(state)),
+      growing_(ring_, committer_),
+      capacity_(growing_, ring_.servers, environment.clock, params.evict_every),
+      doubt_(ring_.params.log_slots / ring_.params.evict_every) {}
 
 RingEngine::~RingEngine() = default;
 
 Task<Status> RingEngine::open(Duration patience, Evictions evictions) {
   may_evict_ = evictions == Evictions::as_due;
   Findings findings;
-  S3O_CO_ASSIGN(auto loaded, co_await committer_.with_state(
-                                 [&](RingState& state) { return state.load(volume_, &findings); }));
+  S3O_CO_ASSIGN(auto loaded, co_await committer_.with_state([&](RingState& state) {
+    return state.load(ring_.volume, &findings);
+  }));
   log_findings(findings);
   S3O_CO_TRY(co_await compare_with_server(loaded, patience));
   committer_.set_loaded(loaded.tree);
-  places_ = std::move(loaded.places);
-  held_ = std::move(loaded.buckets);
-  mapped_ = places_.blocks();
-  for (const auto& [turn, block] : places_.top()) cache_.use(places_.get(block).cache_slot);
+  ring_.places = std::move(loaded.places);
+  ring_.held = std::move(loaded.buckets);
+  mapped_ = ring_.places.blocks();
+  for (const auto& [turn, block] : ring_.places.top())
+    ring_.cache.use(ring_.places.get(block).cache_slot);
   for (const BlockId block : loaded.unreadable)
-    if (places_.get(block).kind != Place::Kind::unmapped) unreadable_[block] = false;
+    if (ring_.places.get(block).kind != Place::Kind::unmapped) ring_.unreadable[block] = false;
   logged_ = std::move(loaded.logged);
   next_turn_ = loaded.turns();
-  next_rewrite_ = installed_ = tree_.tree_version;
-  next_attempt_ = static_cast<std::uint32_t>(environment_.random.u64());
-  next_eviction_ = evictions_done_ = tree_.evictions;
+  next_rewrite_ = installed_ = ring_.tree.tree_version;
+  next_attempt_ = static_cast<std::uint32_t>(ring_.environment.random.u64());
+  next_eviction_ = evictions_done_ = ring_.tree.evictions;
 
   S3O_CO_TRY(co_await open_session(std::move(loaded.sessions), patience));
   S3O_CO_TRY(co_await look_after_cache());
@@ -77,9 +70,9 @@ Task<Status> RingEngine::open(Duration patience, Evictions evictions) {
 }
 
 Task<Result<SurveyAnswer>> RingEngine::survey(Duration patience) {
-  S3O_CO_ASSIGN(const auto answer,
-                co_await servers_.call_opened(kServer, SurveyRequest::kType,
-                                              encode(SurveyRequest{servers_.volume()}), patience));
+  S3O_CO_ASSIGN(const auto answer, co_await ring_.servers.call_opened(
+                                       kServer, SurveyRequest::kType,
+                                       encode(SurveyRequest{ring_.servers.volume()}), patience));
   const auto found = decode<SurveyAnswer>(answer.body());
   if (!found || found->session.epoch >= kMostEpoch)
     co_return fail(Errc::corrupt, "server {} sent an invalid answer", kServer);
@@ -103,18 +96,18 @@ Task<Status> RingEngine::compare_with_server(const RingState::Loaded& loaded, Du
 /// Called whenever the server has opened the session, including when it was restarted, perhaps with
 /// another store.
 Task<Status> RingEngine::bring_server_along(OpenAnswer answer, Duration patience) {
-  S3O_CO_TRY(co_await bring_along(servers_, kServer, answer, committer_.durable(), attempt_,
-                                  session_.epoch, patience));
+  S3O_CO_TRY(co_await bring_along(ring_.servers, kServer, answer, committer_.durable(), attempt_,
+                                  ring_.session.epoch, patience));
   S3O_CO_ASSIGN(const SurveyAnswer found, co_await survey(patience));
-  co_return check_not_set_back(found, tree_.written);
+  co_return check_not_set_back(found, ring_.tree.written);
 }
 
 Task<Status> RingEngine::open_session(std::vector<Session> sessions, Duration patience) {
-  session_.epoch = sessions.back().epoch + 1;
-  environment_.random.fill(session_.nonce);
-  next_access_ = first_access(session_.epoch);
+  ring_.session.epoch = sessions.back().epoch + 1;
+  ring_.environment.random.fill(ring_.session.nonce);
+  next_access_ = first_access(ring_.session.epoch);
   S3O_CO_TRY(co_await committer_.with_state(
-      [this](RingState& state) { return state.add_session(session_); }));
+      [this](RingState& state) { return state.add_session(ring_.session); }));
   // vault.db decides (Rule::decide_first): a change that it does not hold is not decided.
   Servers::Reconcile reconcile = [this](Party, OpenAnswer answer, Duration limit) {
     return bring_server_along(answer, limit);
@@ -123,23 +116,23 @@ Task<Status> RingEngine::open_session(std::vector<Session> sessions, Duration pa
     request.tree_version = committer_.durable().tree_version;
     request.root = {next_turn_};
   };
-  S3O_CO_TRY(co_await servers_.open(std::move(sessions), session_, std::move(present),
-                                    std::move(reconcile), patience));
+  S3O_CO_TRY(co_await ring_.servers.open(std::move(sessions), ring_.session, std::move(present),
+                                         std::move(reconcile), patience));
   co_return co_await committer_.with_state(
-      [this](RingState& state) { return state.forget_sessions_before(session_.epoch); });
+      [this](RingState& state) { return state.forget_sessions_before(ring_.session.epoch); });
 }
 
 /// Returns whether every block of the top that was synced can be opened. Runs before anything else,
 /// because the log is not read for the sake of a single block that is wanted.
 Result<bool> RingEngine::cache_is_whole() {
-  S3O_ASSIGN(const bool there, cache_.has_all_in_use());
+  S3O_ASSIGN(const bool there, ring_.cache.has_all_in_use());
   if (!there) return false;
-  for (const auto& [turn, block] : places_.top()) {
-    if (turn >= tree_.synced) break;
-    if (unreadable_.contains(block)) continue;
-    const Place place = places_.get(block);
-    const auto sealed = cache_.read(place.cache_slot);
-    if (!sealed || !opened(*sealed, block, place.version)) return false;
+  for (const auto& [turn, block] : ring_.places.top()) {
+    if (turn >= ring_.tree.synced) break;
+    if (ring_.unreadable.contains(block)) continue;
+    const Place place = ring_.places.get(block);
+    const auto sealed = ring_.cache.read(place.cache_slot);
+    if (!sealed || !opened_block(ring_.sealer, *sealed, block, place.version)) return false;
   }
   return true;
 }
@@ -148,23 +141,24 @@ Result<bool> RingEngine::cache_is_whole() {
 /// file that is gone, truncated or damaged may have lost anything.
 Task<Status> RingEngine::look_after_cache() {
   S3O_CO_ASSIGN(const bool whole,
-                co_await offload(environment_.pool, [this] { return cache_is_whole(); }));
+                co_await offload(ring_.environment.pool, [this] { return cache_is_whole(); }));
   if (!whole) spdlog::warn("top.cache is incomplete: it is rebuilt from the server's log");
-  const Status reserved =
-      co_await offload(environment_.pool, [this] { return cache_.reserve(cache_slots(volume_)); });
+  const Status reserved = co_await offload(
+      ring_.environment.pool, [this] { return ring_.cache.reserve(cache_slots(ring_.volume)); });
   if (!reserved)
     spdlog::warn("cannot reserve disk space for top.cache: {}", reserved.error().message);
-  if (whole && tree_.synced == tree_.written) co_return Status{};
-  const Turn oldest = tree_.written - std::min<Turn>(tree_.written, params_.log_slots);
-  co_return co_await refill_lost(whole ? std::max(tree_.synced, oldest) : oldest);
+  if (whole && ring_.tree.synced == ring_.tree.written) co_return Status{};
+  const Turn oldest =
+      ring_.tree.written - std::min<Turn>(ring_.tree.written, ring_.params.log_slots);
+  co_return co_await refill_lost(whole ? std::max(ring_.tree.synced, oldest) : oldest);
 }
 
 // Finishes accesses that a crash cut short, before all others, in order, with the same questions
 // (Rule::access_records), except for buckets that were rewritten since.
 Task<Status> RingEngine::finish_accesses(std::map<Turn, TurnRecord> records) {
-  if (!rule_holds(Rule::recovery_first)) tree_.written = next_turn_;
-  while (!dead_ && tree_.written < next_turn_) {
-    const Turn turn = tree_.written;
+  if (!rule_holds(Rule::recovery_first)) ring_.tree.written = next_turn_;
+  while (!ring_.dead && ring_.tree.written < next_turn_) {
+    const Turn turn = ring_.tree.written;
     const auto record = records.find(turn);
     if (record == records.end()) {
       // The turn was reserved, perhaps to log a block again in time, but had not asked for anything
@@ -180,24 +174,24 @@ Task<Status> RingEngine::finish_accesses(std::map<Turn, TurnRecord> records) {
     Request request{.block = query.record.block, .content = {}, .read = {}, .written = {}};
     co_await access_path(turn, std::move(query), std::move(request));
   }
-  if (dead_) co_return fail(*dead_);
+  if (ring_.dead) co_return fail(*ring_.dead);
   opened_ = true;
-  changed_.notify_all();
+  ring_.changed.notify_all();
   begin_rewrites();
   co_return Status{};
 }
 
 Task<Status> RingEngine::close(bool with_commit) {
   Status status;
-  if (with_commit && dead_) {
-    status = fail(*dead_);
+  if (with_commit && ring_.dead) {
+    status = fail(*ring_.dead);
   } else if (with_commit && opened_) {
     co_await sync_cache();
     status = co_await committer_.commit();
   }
-  if (!dead_) dead_ = Error{Errc::shutting_down, "the volume is being closed"};
-  servers_.stop();
-  changed_.notify_all();
+  if (!ring_.dead) ring_.dead = Error{Errc::shutting_down, "the volume is being closed"};
+  ring_.servers.stop();
+  ring_.changed.notify_all();
   do {
     co_await ended();
     co_await committer_.ended();
@@ -211,24 +205,16 @@ Task<Status> RingEngine::close(bool with_commit) {
   co_return status;
 }
 
-void RingEngine::die(Error reason) {
-  if (dead_) return;
-  spdlog::error("the volume cannot go on: {}", reason.message);
-  dead_ = std::move(reason);
-  servers_.stop();
-  changed_.notify_all();
-}
-
 void RingEngine::look_for_room() {
-  asio::post(environment_.executor, [this] { capacity_.ask(); });
+  asio::post(ring_.environment.executor, [this] { capacity_.ask(); });
 }
 
 void RingEngine::refresh_room() {
-  asio::post(environment_.executor, [this] { capacity_.keep_known(); });
+  asio::post(ring_.environment.executor, [this] { capacity_.keep_known(); });
 }
 
 void RingEngine::commit(std::function<void(Status)> done) {
-  asio::post(environment_.executor, [this, done = std::move(done)]() mutable {
+  asio::post(ring_.environment.executor, [this, done = std::move(done)]() mutable {
     start([](RingEngine& engine, std::function<void(Status)> then) -> Task<void> {
       then(co_await engine.committer_.commit());
     }(*this, std::move(done)));
@@ -237,34 +223,34 @@ void RingEngine::commit(std::function<void(Status)> done) {
 
 EngineStatus RingEngine::status() const {
   EngineStatus status;
-  status.blocks = places_.mapped();
-  status.capacity = capacity(tree_.height, params_.evict_every);
+  status.blocks = ring_.places.mapped();
+  status.capacity = capacity(ring_.tree.height, ring_.params.evict_every);
   status.accesses = accesses_;
   status.evictions = evictions_;
-  status.uncommitted = pending_.places.size();
-  status.height = tree_.height;
+  status.uncommitted = ring_.pending.places.size();
+  status.height = ring_.tree.height;
   status.evicting = rewriting_ > 0;
-  status.unreadable = unreadable_.size();
+  status.unreadable = ring_.unreadable.size();
   status.evictions_stopped = evictions_stopped_;
-  status.failure = dead_ ? dead_->message : std::string();
-  status.database = servers_.trouble(kClient);
-  status.evictions_due = params_.evictions_until(tree_.written) - evictions_done_;
-  const Duration now = environment_.clock.now();
+  status.failure = ring_.dead ? ring_.dead->message : std::string();
+  status.database = ring_.servers.trouble(kClient);
+  status.evictions_due = ring_.params.evictions_until(ring_.tree.written) - evictions_done_;
+  const Duration now = ring_.now();
   if (eviction_begun_) status.evicting_for = now - *eviction_begun_;
   status.committing_for = committer_.under_way_for();
-  status.servers.push_back({servers_.silent_for(kServer),
-                            servers_.trouble(kServer),
-                            servers_.stalled(kServer),
+  status.servers.push_back({ring_.servers.silent_for(kServer),
+                            ring_.servers.trouble(kServer),
+                            ring_.servers.stalled(kServer),
                             Standing::in_step,
                             {}});
-  status.top =
-      TopStatus{.blocks = places_.top().size(),
-                .slots = cache_slots(volume_),
-                .bytes = cache_bytes(volume_),
-                .log_slots = params_.log_slots,
-                .not_synced = std::min<Turn>(tree_.written - tree_.synced, params_.log_slots),
-                .trouble = trouble_of_cache(),
-                .most_evictions_behind = params_.most_evictions_due()};
+  status.top = TopStatus{
+      .blocks = ring_.places.top().size(),
+      .slots = cache_slots(ring_.volume),
+      .bytes = cache_bytes(ring_.volume),
+      .log_slots = ring_.params.log_slots,
+      .not_synced = std::min<Turn>(ring_.tree.written - ring_.tree.synced, ring_.params.log_slots),
+      .trouble = trouble_of_cache(),
+      .most_evictions_behind = ring_.params.most_evictions_due()};
   return status;
 }
 
@@ -276,17 +262,17 @@ std::string RingEngine::trouble_of_cache() const {
 /// Asks for something that is done already. The answer shows, without an access, whether the server
 /// was restarted or now belongs to another client.
 Task<void> RingEngine::probe() {
-  const ReleaseRequest nothing{session_.epoch, {~std::uint64_t{0} - 1, {}}};
-  auto answer = co_await servers_.ask_once(kServer, ReleaseRequest::kType, encode(nothing));
+  const ReleaseRequest nothing{ring_.session.epoch, {~std::uint64_t{0} - 1, {}}};
+  auto answer = co_await ring_.servers.ask_once(kServer, ReleaseRequest::kType, encode(nothing));
   if (!answer && (answer.error().code == Errc::fenced || answer.error().code == Errc::stale_vault))
-    die(answer.error());
+    ring_.die(answer.error());
   probing_ = false;
 }
 
 Task<std::vector<Result<TrafficAnswer>>> RingEngine::server_traffic() {
-  if (opened_ && !dead_ && !std::exchange(probing_, true)) start(probe());
+  if (opened_ && !ring_.dead && !std::exchange(probing_, true)) start(probe());
   return for_all(
-      1, [this](Party server) { return servers_.traffic(server, std::chrono::seconds(1)); });
+      1, [this](Party server) { return ring_.servers.traffic(server, std::chrono::seconds(1)); });
 }
 
 }  // namespace s3oram::ring

@@ -7,28 +7,21 @@
 // How far accesses may be ahead of evictions depends only on public counters.
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 
-#include "oramcore/client/capacity.h"
+#include "oramcore/base/log_limit.h"
 #include "oramcore/client/client_scheme.h"
-#include "oramcore/client/volume_engine.h"
-#include "oramcore/oram/opaque_sealer.h"
-#include "oramcore/schemes/ring/client/bucket_codec.h"
 #include "oramcore/schemes/ring/client/cache_doubt.h"
-#include "oramcore/schemes/ring/client/ring_committer.h"
+#include "oramcore/schemes/ring/client/growing_ring.h"
 
 namespace s3oram::ring {
 
-/// Returns a block as it lies in a slot: sealed with its label.
-Bytes sealed_block(OpaqueSealer& sealer, const Label& label, ByteSpan content);
-
 /// It is wide because accesses, the log, rewrites and the top share one set of places and turns. It
 /// is divided by file (ring_access.cc, ring_log.cc, ring_rewrite.cc ...), not yet into objects.
-class RingEngine final : public VolumeEngine, private GrowingTree {
+class RingEngine final : public VolumeEngine {
  public:
   /// `state` is open but not loaded; `cache` is top.cache.
   RingEngine(const ClientEnvironment& environment, const VolumeId& volume,
@@ -44,7 +37,7 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   Task<Result<Healed>> scrub(std::set<Party> servers, ScrubProgress progress = {}) override;
   Task<std::vector<Result<TrafficAnswer>>> server_traffic() override;
 
-  std::uint32_t block_size() const override { return params_.block_size; }
+  std::uint32_t block_size() const override { return ring_.params.block_size; }
   void commit(std::function<void(Status)> done) override;
   void set_participant(CommitParticipant* participant) override {
     committer_.set_participant(participant);
@@ -55,7 +48,6 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   void look_for_room() override;
 
  private:
-  static constexpr Party kServer = 1;
   using Request = DeviceRequest;
   /// The path along which an access asks: that of its block's leaf, or a random one.
   enum class Path { of_block, random };
@@ -81,8 +73,6 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   Task<Status> open_session(std::vector<Session> sessions, Duration patience);
   Task<Status> look_after_cache();
   Task<Status> finish_accesses(std::map<Turn, TurnRecord> records);
-  void die(Error reason) override;
-  Task<Status> commit_until_done() { return committer_.commit_until_done(dead_); }
   Task<void> probe();
 
   // ring_access.cc: accesses
@@ -108,10 +98,6 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   void did_not_open(BlockId block, const Place& before, Leaf shown);
   Task<void> deliver(std::function<void(Result<Bytes>)> read, Result<Bytes> content);
   void forget(BlockId block) override;
-  void mark_unreadable(BlockId block);
-  void mark_readable(BlockId block);
-  bool is_given_up(BlockId block) const;
-  void set_place(BlockId block, const Place& place);
 
   // ring_log.cc: the log and the top's cache
   Task<Status> write_log(Turn turn, Label label, std::uint64_t replaces, ByteSpan content,
@@ -122,9 +108,6 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   Task<Result<OpenedBlock>> read_top(BlockId block, Place place);
   Task<Result<OpenedBlock>> read_held(BlockId block, Place place);
   Task<Result<OpenedBlock>> read_slot(CacheSlot slot, BlockId block, std::uint64_t version);
-  Result<OpenedBlock> opened(ByteSpan sealed) const;
-  Result<OpenedBlock> opened(ByteSpan sealed, BlockId block, std::uint64_t version) const;
-  void let_go(CacheSlot slot);
   /// Turns whose write is needed, and not in the log: the server has lost it, or sends something
   /// else.
   struct Lacking {
@@ -144,7 +127,6 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   Task<void> sync_cache_until(Turn written);
   void forget_logged(Turn end);
   std::string trouble_of_cache() const;
-  void give_back(CacheSlot slot);
 
   // ring_rewrite.cc: evictions and early reshuffles
   struct Rewrite;
@@ -169,52 +151,24 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   void decide(const Rewrite& rewrite, const EvictionId& id, const EvictionPlan& plan,
               const Moved& moved, unsigned next_height);
   Task<Status> install(const Rewrite& rewrite, const EvictionId& id);
-  Leaf group_of(Leaf leaf) const { return leaf & (params_.groups() - 1); }
 
-  // for Capacity
-  unsigned height() const override { return tree_.height; }
-  std::uint64_t blocks() const override { return places_.mapped(); }
-  std::uint64_t epoch() const override { return session_.epoch; }
-  bool has_ballast() const override { return committer_.has_ballast(); }
-  Task<Status> take_ballast() override { return committer_.commit(); }  // restores it if it can
-  bool is_dead() const override { return dead_.has_value(); }
-  void start_for_room(Task<void> task) override { start(std::move(task)); }
-
-  ClientEnvironment environment_;
-  const VolumeParams volume_;
-  const Params params_;
   const Seed sealing_key_;
-  OpaqueSealer sealer_;
-  const BucketCodec codec_;
-  const Bytes blank_;  // a sealed block
-  EngineMetrics metrics_;
-  TopCache cache_;
-  Servers servers_;
+  OpenRing ring_;
   Committer committer_;
-  RingTree& tree_;        // belongs to the committer
-  RingChanges& pending_;  // belongs to the committer
+  GrowingRing growing_;
+  Capacity capacity_;
 
-  Places places_;
-  std::map<BucketIndex, HeldBucket> held_;  // buckets as the server holds them
-  std::vector<BlockId> mapped_;             // mapped at opening; kept until mapped() is called
-  Session session_;
+  std::vector<BlockId> mapped_;  // mapped at opening; kept until mapped() is called
   std::uint64_t next_access_ = 0;
 
   bool opened_ = false, may_evict_ = true;
   Turn next_turn_ = 0;  // the next to reserve
   std::map<Turn, LogWrite> log_writes_;
-  std::map<Turn, std::uint64_t> logged_;       // accesses of the turns since the last sync
-  std::map<CacheSlot, unsigned> cache_reads_;  // under way
-  std::set<CacheSlot> cache_freed_;            // slots among these to be given back afterwards
-  std::set<BlockId> in_flight_;                // blocks for which an access has a turn
-  // Blocks whose last read failed, and whether it failed since the volume was opened. In that case
-  // they are not read again before they are written.
-  std::map<BlockId, bool> unreadable_;
-  std::set<BlockId> not_cached_;  // blocks of the top whose slot in the cache did not open
+  std::map<Turn, std::uint64_t> logged_;  // accesses of the turns since the last sync
+  std::set<BlockId> in_flight_;           // blocks for which an access has a turn
   bool refilling_ = false, syncing_cache_ = false;
   CacheDoubt doubt_;
   std::optional<Error> cache_unwritten_;  // the last write to top.cache failed
-  Event changed_;                         // a turn was acknowledged, or a rewrite began or ended
 
   std::uint64_t next_rewrite_ = 0, next_eviction_ = 0;  // numbers of those that begin next
   std::uint64_t installed_ = 0;                         // rewrites that the server has committed
@@ -227,12 +181,10 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   std::uint32_t next_attempt_ = 0;          // used by all rewrites; starts at a random number
   std::optional<Duration> eviction_begun_;  // the oldest under way
 
-  std::optional<Error> dead_;
   bool probing_ = false;
   std::uint64_t accesses_ = 0, evictions_ = 0;
   std::optional<Error> evictions_stopped_;  // the server's rows are not what was stored
   LogLimit told_of_answers_, told_of_rewrite_, told_of_cache_;
-  Capacity capacity_;
 };
 
 }  // namespace s3oram::ring

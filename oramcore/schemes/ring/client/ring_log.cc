@@ -5,41 +5,14 @@
 
 #include "oramcore/base/rules.h"
 #include "oramcore/schemes/ring/client/ring_engine.h"
+#include "oramcore/schemes/ring/client/sealed_block.h"
 
 namespace s3oram::ring {
 namespace {
 
 constexpr unsigned kReadsAgain = 2;  // further reads of the log, if it is not what was written
 
-OpaqueSealer::SealedLabel packed_label(const Label& label) {
-  OpaqueSealer::SealedLabel packed;
-  const std::uint64_t back = label_back(label);
-  std::memcpy(packed.data(), &label.block, 8);
-  std::memcpy(packed.data() + 8, &label.version, 8);
-  std::memcpy(packed.data() + kLabelFront, &back, kLabelBack);
-  return packed;
-}
-
 }  // namespace
-
-Bytes sealed_block(OpaqueSealer& sealer, const Label& label, ByteSpan content) {
-  return sealer.seal(packed_label(label), content);
-}
-
-Result<OpenedBlock> RingEngine::opened(ByteSpan sealed) const {
-  S3O_ASSIGN(auto found, sealer_.open(sealed));
-  const auto label = read_label(found.label);
-  if (!label) return fail(Errc::corrupt, "an impossible label");
-  return OpenedBlock{*label, std::move(found.content)};
-}
-
-Result<OpenedBlock> RingEngine::opened(ByteSpan sealed, BlockId block,
-                                       std::uint64_t version) const {
-  S3O_ASSIGN(auto found, opened(sealed));
-  if (found.label.block != block || found.label.version != version)
-    return fail(Errc::corrupt, "block {}: the slot holds another block or version", block);
-  return found;
-}
 
 Task<Status> RingEngine::write_log(Turn turn, Label label, std::uint64_t replaces, ByteSpan content,
                                    std::function<void(Status)> written) {
@@ -49,27 +22,27 @@ Task<Status> RingEngine::write_log(Turn turn, Label label, std::uint64_t replace
                  .place = {},
                  .written = {}};
   const std::uint64_t access = label.version = write.access;
-  const Bytes sealed = sealed_block(sealer_, label, content);
+  const Bytes sealed = sealed_block(ring_.sealer, label, content);
   std::vector<Task<Status>> both;
   both.push_back(send_log(turn, access, label.block, sealed));
   if (label.block != kNoBlock) {
     write.place = {.kind = Place::Kind::top,
                    .leaf = *label.leaf,
                    .version = access,
-                   .cache_slot = cache_.take(),
+                   .cache_slot = ring_.cache.take(),
                    .turn = turn};
     both.push_back(keep_in_cache(write.place.cache_slot, sealed));
   }
   auto done = co_await all(std::move(both));
   for (auto& status : done)
     // The turn is never acknowledged, and neither are those that follow it.
-    if (!status) die(status.error());
-  if (dead_) co_return fail(*dead_);
+    if (!status) ring_.die(status.error());
+  if (ring_.dead) co_return fail(*ring_.dead);
   write.written = std::move(written);
   log_writes_[turn] = std::move(write);
   acknowledge_in_order();
-  while (!dead_ && tree_.written <= turn) co_await changed_.wait();
-  if (tree_.written <= turn) co_return fail(*dead_);
+  while (!ring_.dead && ring_.tree.written <= turn) co_await ring_.changed.wait();
+  if (ring_.tree.written <= turn) co_return fail(*ring_.dead);
   co_return Status{};
 }
 
@@ -78,19 +51,21 @@ Task<Status> RingEngine::write_log(Turn turn, Label label, std::uint64_t replace
 /// logs it, so there is no need to wait.
 Task<Status> RingEngine::send_log(Turn turn, std::uint64_t access, BlockId block, ByteSpan sealed) {
   const WriteLogRequest request{
-      .epoch = session_.epoch, .turn = turn, .access = access, .sealed = sealed};
+      .epoch = ring_.session.epoch, .turn = turn, .access = access, .sealed = sealed};
   Bytes message = encode(request);
   const auto still_needed = [this, turn, block]() -> bool {
-    if (turn < params_.log_slots) return false;
-    const auto found = places_.top().find(turn - params_.log_slots);
-    if (found == places_.top().end() || found->second == block || is_given_up(found->second))
+    if (turn < ring_.params.log_slots) return false;
+    const auto found = ring_.places.top().find(turn - ring_.params.log_slots);
+    if (found == ring_.places.top().end() || found->second == block ||
+        ring_.is_given_up(found->second))
       return false;
-    if (not_cached_.contains(found->second)) begin_refill();
+    if (ring_.not_cached.contains(found->second)) begin_refill();
     return true;
   };
-  while (!dead_ && rule_holds(Rule::log_again) && still_needed()) co_await changed_.wait();
-  if (dead_) co_return fail(*dead_);
-  auto answer = co_await servers_.ask(kServer, WriteLogRequest::kType, std::move(message));
+  while (!ring_.dead && rule_holds(Rule::log_again) && still_needed())
+    co_await ring_.changed.wait();
+  if (ring_.dead) co_return fail(*ring_.dead);
+  auto answer = co_await ring_.servers.ask(kServer, WriteLogRequest::kType, std::move(message));
   if (!answer) co_return fail(answer.error());
   co_return Status{};
 }
@@ -99,44 +74,45 @@ Task<Status> RingEngine::send_log(Turn turn, std::uint64_t access, BlockId block
 /// disk may be bad, so another slot replaces `slot`.
 Task<Status> RingEngine::keep_in_cache(CacheSlot& slot, ByteSpan sealed) {
   for (;;) {
-    Status written =
-        co_await offload(environment_.pool, [&, at = slot] { return cache_.write(at, sealed); });
+    Status written = co_await offload(ring_.environment.pool,
+                                      [&, at = slot] { return ring_.cache.write(at, sealed); });
     if (written) cache_unwritten_.reset();
     if (written) co_return written;
     cache_unwritten_ = written.error();
-    if (dead_) co_return fail(*dead_);
-    if (told_of_cache_.pass(environment_.clock.now()))
+    if (ring_.dead) co_return fail(*ring_.dead);
+    if (told_of_cache_.pass(ring_.now()))
       spdlog::error("top.cache: {}; trying again{}", written.error().message,
                     told_of_cache_.more());
-    co_await environment_.clock.sleep(Servers::kRetryAfter);
+    co_await ring_.environment.clock.sleep(Servers::kRetryAfter);
     if (written.error().code == Errc::disk_full) continue;
-    cache_.avoid(slot);
-    slot = cache_.take();
+    ring_.cache.avoid(slot);
+    slot = ring_.cache.take();
   }
 }
 
 void RingEngine::acknowledge_in_order() {
   for (;;) {
-    const auto next = log_writes_.find(tree_.written);
+    const auto next = log_writes_.find(ring_.tree.written);
     if (next == log_writes_.end()) break;
     LogWrite write = std::move(next->second);
     log_writes_.erase(next);
-    pending_.records[tree_.written] = std::nullopt;
-    pending_.logged[tree_.written] = logged_[tree_.written] = write.access;
+    ring_.pending.records[ring_.tree.written] = std::nullopt;
+    ring_.pending.logged[ring_.tree.written] = logged_[ring_.tree.written] = write.access;
     // The slots of older turns are in use again.
-    forget_logged(tree_.written - std::min<Turn>(tree_.written, params_.log_slots - 1));
+    forget_logged(ring_.tree.written -
+                  std::min<Turn>(ring_.tree.written, ring_.params.log_slots - 1));
     if (write.block != kNoBlock) {
-      if (places_.get(write.block).version == write.replaces) {
-        set_place(write.block, write.place);
-        mark_readable(write.block);
+      if (ring_.places.get(write.block).version == write.replaces) {
+        ring_.set_place(write.block, write.place);
+        ring_.mark_readable(write.block);
       } else {
-        cache_.give_back(write.place.cache_slot);
+        ring_.cache.give_back(write.place.cache_slot);
       }
     }
-    ++tree_.written;
+    ++ring_.tree.written;
     if (write.written) write.written({});
   }
-  changed_.notify_all();
+  ring_.changed.notify_all();
   begin_rewrites();
 }
 
@@ -144,7 +120,7 @@ void RingEngine::acknowledge_in_order() {
 
 /// Reads a block of the top. Errors: corrupt.
 Task<Result<OpenedBlock>> RingEngine::read_top(BlockId block, Place place) {
-  ++cache_reads_[place.cache_slot];
+  ring_.cache.hold(place.cache_slot);
   co_return co_await read_held(block, place);
 }
 
@@ -152,33 +128,20 @@ Task<Result<OpenedBlock>> RingEngine::read_top(BlockId block, Place place) {
 /// log, which has it too, because that would show that the block is wanted (refill_whole_cache()).
 Task<Result<OpenedBlock>> RingEngine::read_held(BlockId block, Place place) {
   auto found = co_await read_slot(place.cache_slot, block, place.version);
-  let_go(place.cache_slot);
+  ring_.cache.let_go(place.cache_slot);
   co_return found;
 }
 
 /// Reads a slot of the cache; takes the same time whatever it holds.
 Task<Result<OpenedBlock>> RingEngine::read_slot(CacheSlot slot, BlockId block,
                                                 std::uint64_t version) {
-  co_return co_await offload(environment_.pool, [&]() -> Result<OpenedBlock> {
-    const auto sealed = cache_.read(slot);
-    auto found = opened(sealed ? ByteSpan(*sealed) : ByteSpan(blank_), block, version);
+  co_return co_await offload(ring_.environment.pool, [&]() -> Result<OpenedBlock> {
+    const auto sealed = ring_.cache.read(slot);
+    auto found = opened_block(ring_.sealer, sealed ? ByteSpan(*sealed) : ByteSpan(ring_.blank),
+                              block, version);
     if (!sealed) return fail(Errc::corrupt, "top.cache: {}", sealed.error().message);
     return found;
   });
-}
-
-void RingEngine::let_go(CacheSlot slot) {
-  if (--cache_reads_[slot] > 0) return;
-  cache_reads_.erase(slot);
-  if (cache_freed_.erase(slot) > 0) cache_.give_back(slot);
-}
-
-/// Gives the slot back once no read of it is under way.
-void RingEngine::give_back(CacheSlot slot) {
-  if (cache_reads_.contains(slot))
-    cache_freed_.insert(slot);
-  else
-    cache_.give_back(slot);
 }
 
 /// Copies the writes of the turns from `from` on from the log to the cache, as far as their blocks
@@ -186,14 +149,14 @@ void RingEngine::give_back(CacheSlot slot) {
 /// the turns since the last sync, all whose write is not the acknowledged one.
 Task<Result<RingEngine::Lacking>> RingEngine::refill_cache(Turn from) {
   Lacking lacking;
-  const Turn until = tree_.written;
+  const Turn until = ring_.tree.written;
   for (Turn turn = from; turn < until;) {
-    const std::uint32_t first = params_.slot_of(turn);
-    const auto count = static_cast<std::uint32_t>(
-        std::min<Turn>({until - turn, params_.log_slots - first, rows_in_message(params_)}));
-    const ReadLogRequest request{session_.epoch, first, count};
+    const std::uint32_t first = ring_.params.slot_of(turn);
+    const auto count = static_cast<std::uint32_t>(std::min<Turn>(
+        {until - turn, ring_.params.log_slots - first, rows_in_message(ring_.params)}));
+    const ReadLogRequest request{ring_.session.epoch, first, count};
     S3O_CO_ASSIGN(const auto answer,
-                  co_await servers_.ask(kServer, ReadLogRequest::kType, encode(request)));
+                  co_await ring_.servers.ask(kServer, ReadLogRequest::kType, encode(request)));
     const auto log = decode<ReadLogAnswer>(answer.body());
     if (!log || log->slots.size() != count)
       co_return fail(Errc::corrupt, "server {} sent an invalid answer", kServer);
@@ -201,7 +164,7 @@ Task<Result<RingEngine::Lacking>> RingEngine::refill_cache(Turn from) {
       const InLog found = co_await refill_slot(turn, logged);
       if (found == InLog::lost) lacking.lost.insert(turn);
       if (found == InLog::altered) lacking.altered.insert(turn);
-      if (dead_) co_return fail(*dead_);
+      if (ring_.dead) co_return fail(*ring_.dead);
       ++turn;
     }
   }
@@ -211,27 +174,27 @@ Task<Result<RingEngine::Lacking>> RingEngine::refill_cache(Turn from) {
 /// Returns whether the log has what this turn wrote, as far as that is still known.
 Task<RingEngine::InLog> RingEngine::refill_slot(Turn turn, const LoggedBlock& logged) {
   // A turn that is not acknowledged yet may have used the slot again.
-  const bool is_reused = logged.turn == turn + params_.log_slots && logged.turn < next_turn_;
+  const bool is_reused = logged.turn == turn + ring_.params.log_slots && logged.turn < next_turn_;
   const InLog lacks = is_reused || logged.is_lost() ? InLog::lost : InLog::altered;
-  const auto sealed = sealer_.open(logged.sealed);
+  const auto sealed = ring_.sealer.open(logged.sealed);
   const auto label = sealed && logged.turn == turn ? read_label(sealed->label) : std::nullopt;
   const auto access = logged_.find(turn);
   if (access != logged_.end() && !is_reused && (!label || label->version != access->second))
     co_return lacks;
-  const auto found = places_.top().find(turn);
-  if (found == places_.top().end()) co_return InLog::found;
+  const auto found = ring_.places.top().find(turn);
+  if (found == ring_.places.top().end()) co_return InLog::found;
   const BlockId block = found->second;
-  const Place place = places_.get(block);
+  const Place place = ring_.places.get(block);
   if (!label || label->block != block || label->version != place.version) co_return lacks;
-  ++cache_reads_[place.cache_slot];  // keeps the slot from being reused meanwhile
+  ring_.cache.hold(place.cache_slot);  // keeps the slot from being reused meanwhile
   Place kept = place;
   const Status written = co_await keep_in_cache(kept.cache_slot, logged.sealed);
-  let_go(place.cache_slot);
+  ring_.cache.let_go(place.cache_slot);
   if (kept == place || !written) co_return InLog::found;  // (it fails only if the volume has died)
-  if (places_.get(block) == place)
-    set_place(block, kept);
+  if (ring_.places.get(block) == place)
+    ring_.set_place(block, kept);
   else
-    cache_.give_back(kept.cache_slot);
+    ring_.cache.give_back(kept.cache_slot);
   co_return InLog::found;
 }
 
@@ -242,9 +205,9 @@ Task<Status> RingEngine::refill_lost(Turn from) {
   for (unsigned again = 0;; ++again) {
     S3O_CO_ASSIGN(const auto lacking, co_await refill_cache(from));
     std::set<Turn> missing = lacking.altered;
-    missing.insert(lacking.lost.lower_bound(tree_.synced), lacking.lost.end());
+    missing.insert(lacking.lost.lower_bound(ring_.tree.synced), lacking.lost.end());
     if (missing.empty()) {
-      for (const Turn turn : lacking.lost) mark_unreadable(places_.top().at(turn));
+      for (const Turn turn : lacking.lost) ring_.mark_unreadable(ring_.places.top().at(turn));
       co_await sync_cache();
       co_return Status{};
     }
@@ -253,13 +216,13 @@ Task<Status> RingEngine::refill_lost(Turn from) {
                      "server {} has lost writes that it had confirmed ({} in its log, the first of "
                      "turn {}): bring its newest store back, or, if that is lost, s3oramfs restore",
                      kServer, missing.size(), *missing.begin());
-    co_await environment_.clock.sleep(Servers::kRetryAfter);
+    co_await ring_.environment.clock.sleep(Servers::kRetryAfter);
   }
 }
 
 /// Call this only at times that do not depend on which block is wanted.
 void RingEngine::begin_refill() {
-  if (not_cached_.empty() || std::exchange(refilling_, true)) return;
+  if (ring_.not_cached.empty() || std::exchange(refilling_, true)) return;
   start(refill_whole_cache());
 }
 
@@ -267,34 +230,36 @@ void RingEngine::begin_refill() {
 /// lost, too, are given up. If it sends something else than what was written, nothing is given up,
 /// and the volume stops in the end, as it does for other answers (values_of()).
 Task<void> RingEngine::refill_whole_cache() {
-  spdlog::error("top.cache: {} blocks do not open; the log is read again", not_cached_.size());
-  for (unsigned again = 0; !dead_; ++again) {
-    const Turn until = tree_.written;
-    const auto lacking = co_await refill_cache(until - std::min<Turn>(until, params_.log_slots));
-    if (!lacking || dead_ || take_refilled(until, *lacking)) break;
+  spdlog::error("top.cache: {} blocks do not open; the log is read again", ring_.not_cached.size());
+  for (unsigned again = 0; !ring_.dead; ++again) {
+    const Turn until = ring_.tree.written;
+    const auto lacking =
+        co_await refill_cache(until - std::min<Turn>(until, ring_.params.log_slots));
+    if (!lacking || ring_.dead || take_refilled(until, *lacking)) break;
     if (again == kReadsAgain)
-      die({Errc::corrupt,
+      ring_.die(
+          {Errc::corrupt,
            fmt::format("server {} sends a log that is not what was written to it: its memory is "
                        "damaged, or it lies; no data is given up; have that server checked, then "
                        "mount the vault again",
                        kServer)});
-    co_await environment_.clock.sleep(Servers::kRetryAfter);
+    co_await ring_.environment.clock.sleep(Servers::kRetryAfter);
   }
   refilling_ = false;
-  changed_.notify_all();
+  ring_.changed.notify_all();
 }
 
 /// Takes note of the blocks that were written to the cache again from the turns before `until`.
 /// Returns false if some were altered.
 bool RingEngine::take_refilled(Turn until, const Lacking& lacking) {
   bool is_sound = true;
-  for (const BlockId block : std::exchange(not_cached_, {})) {
-    const Place place = places_.get(block);
+  for (const BlockId block : std::exchange(ring_.not_cached, {})) {
+    const Place place = ring_.places.get(block);
     if (place.kind != Place::Kind::top) continue;
     const bool is_altered = lacking.altered.contains(place.turn);
     is_sound &= !is_altered;
-    if (place.turn >= until || is_altered) not_cached_.insert(block);
-    if (lacking.lost.contains(place.turn)) mark_unreadable(block);
+    if (place.turn >= until || is_altered) ring_.not_cached.insert(block);
+    if (lacking.lost.contains(place.turn)) ring_.mark_unreadable(block);
   }
   return is_sound;
 }
@@ -303,26 +268,28 @@ bool RingEngine::take_refilled(Turn until, const Lacking& lacking) {
 /// After a failed sync that is no longer so, and the volume goes on with the log (CacheDoubt).
 Task<void> RingEngine::sync_cache() {
   // Only one at a time: of two syncs of a file, one may be told about a failure that concerns both.
-  while (syncing_cache_) co_await changed_.wait();
+  while (syncing_cache_) co_await ring_.changed.wait();
   if (doubt_.passes()) co_return;
   syncing_cache_ = true;
-  const Turn written = tree_.written;
+  const Turn written = ring_.tree.written;
   bool is_there = true;
   if (doubt_.failure()) is_there = co_await write_doubtful_again();
   if (is_there) co_await sync_cache_until(written);
   syncing_cache_ = false;
-  changed_.notify_all();
+  ring_.changed.notify_all();
 }
 
 /// Writes again what a failed sync may have lost. Returns whether it is all in the cache.
 Task<bool> RingEngine::write_doubtful_again() {
-  const Turn oldest = tree_.written - std::min<Turn>(tree_.written, params_.log_slots);
-  const auto lacking = co_await refill_cache(std::max(tree_.synced, oldest));
+  const Turn oldest =
+      ring_.tree.written - std::min<Turn>(ring_.tree.written, ring_.params.log_slots);
+  const auto lacking = co_await refill_cache(std::max(ring_.tree.synced, oldest));
   co_return lacking.has_value() && lacking->empty();
 }
 
 Task<void> RingEngine::sync_cache_until(Turn written) {
-  const Status synced = co_await offload(environment_.pool, [this] { return cache_.sync(); });
+  const Status synced =
+      co_await offload(ring_.environment.pool, [this] { return ring_.cache.sync(); });
   if (!synced) {
     spdlog::error(
         "top.cache: {}; nothing is lost, because the server's log has the same blocks; what was "
@@ -332,14 +299,14 @@ Task<void> RingEngine::sync_cache_until(Turn written) {
     co_return;
   }
   doubt_.synced(written);
-  tree_.synced = std::max(tree_.synced, written);
-  forget_logged(tree_.synced);
+  ring_.tree.synced = std::max(ring_.tree.synced, written);
+  forget_logged(ring_.tree.synced);
 }
 
 /// Forgets the accesses of the turns before `end`.
 void RingEngine::forget_logged(Turn end) {
   while (!logged_.empty() && logged_.begin()->first < end) {
-    pending_.logged[logged_.begin()->first] = std::nullopt;
+    ring_.pending.logged[logged_.begin()->first] = std::nullopt;
     logged_.erase(logged_.begin());
   }
 }

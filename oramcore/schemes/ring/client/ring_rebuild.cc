@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "oramcore/base/rules.h"
+#include "oramcore/schemes/ring/client/sealed_block.h"
 
 namespace s3oram::ring {
 

@@ -22,6 +22,19 @@ CacheSlot TopCache::take() {
   return slot;
 }
 
+void TopCache::give_back(CacheSlot slot) {
+  if (holders_.contains(slot))
+    left_.insert(slot);
+  else
+    given_back_.insert(slot);
+}
+
+void TopCache::let_go(CacheSlot slot) {
+  if (--holders_[slot] > 0) return;
+  holders_.erase(slot);
+  if (left_.erase(slot) > 0) given_back_.insert(slot);
+}
+
 void TopCache::committed(std::set<CacheSlot> freed) {
   std::erase_if(freed, [this](CacheSlot slot) { return bad_.contains(slot); });
   for (const CacheSlot slot : freed) used_[slot] = false;

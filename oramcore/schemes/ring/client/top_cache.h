@@ -4,12 +4,13 @@
 //
 // Slots are taken and given back in memory. A slot that was given back is used again only after the
 // commit that freed it (Rule::cache_after_commit), because until then a power cut brings back the
-// block that it held.
+// block that it held. Nor is it used again while a read of it is under way.
 //
 // One executor; not thread-safe, except for is_whole(), read(), write() and sync().
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <vector>
@@ -31,8 +32,11 @@ class TopCache {
 
   /// Returns a slot that is not in use. There is always one, because the file grows if necessary.
   CacheSlot take();
-  /// Gives back a slot whose block is no longer here as of the next commit.
-  void give_back(CacheSlot slot) { given_back_.insert(slot); }
+  /// Gives back a slot whose block is no longer here as of the next commit, once nobody holds it.
+  void give_back(CacheSlot slot);
+  /// Keeps the content of a slot in use until let_go(), which must be called as often.
+  void hold(CacheSlot slot) { ++holders_[slot]; }
+  void let_go(CacheSlot slot);
   /// begin_commit() returns the slots that were given back and that a commit beginning now frees;
   /// the caller then reports whether that commit succeeded.
   std::set<CacheSlot> begin_commit() { return std::exchange(given_back_, {}); }
@@ -59,6 +63,8 @@ class TopCache {
   const std::size_t slot_size_;
   std::vector<bool> used_;
   std::set<CacheSlot> free_, given_back_, bad_;
+  std::map<CacheSlot, unsigned> holders_;
+  std::set<CacheSlot> left_;  // slots among these to be given back afterwards
 };
 
 }  // namespace s3oram::ring

@@ -43,6 +43,8 @@ struct Params {
   /// Returns the number of subtrees below the top: this many consecutive evictions touch no bucket
   /// in common.
   std::uint32_t groups() const { return 1u << top_levels; }
+  /// Returns the subtree that the path to this leaf belongs to.
+  Leaf group_of(Leaf leaf) const { return leaf & (groups() - 1); }
   std::uint32_t slot_of(Turn turn) const { return static_cast<std::uint32_t>(turn % log_slots); }
   /// Returns how many turns before its slot of the log is reused a block of the top is logged
   /// again. This is more than can be under way at a time, so that enough turns are left for it

@@ -38,6 +38,24 @@ TEST_F(TopCacheTest, ASlotIsUsedAgainOnlyAfterTheCommitThatFreedIt) {
   EXPECT_EQ(cache.take(), slot);
 }
 
+TEST_F(TopCacheTest, ASlotThatIsHeldIsNotFreedBeforeAllHaveLetItGo) {
+  const CacheSlot slot = cache.take();
+  cache.hold(slot);
+  cache.hold(slot);
+  cache.give_back(slot);
+  cache.let_go(slot);
+  EXPECT_EQ(cache.begin_commit().count(slot), 0u) << "it is still held once";
+  cache.let_go(slot);
+  EXPECT_EQ(cache.begin_commit().count(slot), 1u);
+}
+
+TEST_F(TopCacheTest, ASlotThatWasHeldIsKeptIfNobodyGaveItBack) {
+  const CacheSlot slot = cache.take();
+  cache.hold(slot);
+  cache.let_go(slot);
+  EXPECT_TRUE(cache.begin_commit().empty());
+}
+
 TEST_F(TopCacheTest, TheSlotsInUseAreNotTaken) {
   cache.use(3);
   cache.use(1);
