@@ -62,6 +62,7 @@ class OpenRing {
   Places places;
   std::map<BucketIndex, HeldBucket> held;  // buckets as the server holds them
   Session session;
+  Turn next_turn = 0;  // the next to reserve
   // Blocks whose last read failed, and whether it failed since the volume was opened. In that case
   // they are not read again before they are written.
   std::map<BlockId, bool> unreadable;

@@ -51,16 +51,16 @@ std::optional<BlockId> RingEngine::to_log_again(Turn turn, BlockId wanted) const
 /// after its turn, which would show that both want the same block.
 Task<Result<Turn>> RingEngine::reserve_turn(BlockId block) {
   for (;;) {
-    while (!ring_.dead && (!opened_ || next_turn_ >= ring_.params.end_turn(evictions_done_) ||
+    while (!ring_.dead && (!opened_ || ring_.next_turn >= ring_.params.end_turn(evictions_done_) ||
                            in_flight_.contains(block)))
       co_await ring_.changed.wait();
     if (ring_.dead) co_return fail(*ring_.dead);
-    const Turn turn = next_turn_++;
+    const Turn turn = ring_.next_turn++;
     const auto must_be_logged = [&](BlockId each) {
       return is_due(ring_.places.get(each).turn, turn, ring_.params);
     };
     if (is_maintenance(turn) || std::ranges::any_of(ring_.not_cached, must_be_logged))
-      begin_refill();
+      refill_.begin();
     const auto again = rule_holds(Rule::log_again) ? to_log_again(turn, block) : std::nullopt;
     if (!again) {
       in_flight_.insert(block);
@@ -154,7 +154,8 @@ Task<void> RingEngine::access_path(Turn turn, Query query, Request request) {
   if (!content) label = {};
   label.leaf = next_leaf(before, shown);
   if (!content) content.emplace(ring_.params.block_size);
-  const Status status = co_await write_log(turn, label, before.version, *content, request.written);
+  const Status status =
+      co_await log_writer_.write(turn, label, before.version, *content, request.written);
   if (status) ring_.metrics.access_seconds.observe(ring_.now() - begun);
   if (!status && request.written) request.written(fail(status.error()));
 }
@@ -357,13 +358,13 @@ Task<Result<Payload>> RingEngine::values_of(Turn turn, Query& query) {
 
 /// Reads a slot of the top's cache: that of the block if it lies there, otherwise a random one. The
 /// server must not learn from the time taken which of the two it was.
-Task<void> RingEngine::read_cache(BlockId block, std::optional<Place> place,
-                                  std::optional<Result<OpenedBlock>>& to, Event& done) {
+Task<void> RingEngine::read_cache(BlockId block, std::optional<Place> place, CacheRead& to) {
   if (place)
-    to.emplace(co_await read_held(block, *place));
+    to.found.emplace(co_await top_.read_held(block, *place));
   else
-    to.emplace(co_await read_slot(ring_.cache.any(ring_.environment.random), block, 0));
-  done.notify_all();
+    co_await top_.read_any();
+  to.ended = true;
+  to.end.notify_all();
 }
 
 /// Returns the block; std::nullopt if it does not exist, or is not where it was looked for. Errors:
@@ -372,11 +373,10 @@ Task<Result<std::optional<OpenedBlock>>> RingEngine::retrieve(Turn turn, Query q
   const BlockId block = query.record.block;
   const std::uint64_t version = ring_.places.get(block).version;
   // Runs while the answers are in transit.
-  std::optional<Result<OpenedBlock>> cached;
-  Event read;
-  start(read_cache(block, query.cached, cached, read));
+  CacheRead cached;
+  start(read_cache(block, query.cached, cached));
   const auto answer = co_await values_of(turn, query);
-  while (!cached) co_await read.wait();
+  while (!cached.ended) co_await cached.end.wait();
   if (!answer) co_return fail(answer.error());
   // An unwanted value takes equally long, because the server sees how long after its answer the
   // log's write follows.
@@ -384,8 +384,8 @@ Task<Result<std::optional<OpenedBlock>>> RingEngine::retrieve(Turn turn, Query q
   const ByteSpan sealed = query.wanted ? values->values[*query.wanted].first(ring_.params.slot_size)
                                        : ByteSpan(ring_.blank);
   auto found = opened_block(ring_.sealer, sealed, block, version);
-  if (query.cached && !*cached) co_return fail((*cached).error());
-  if (query.cached) co_return std::optional<OpenedBlock>(std::move(**cached));
+  if (cached.found && !*cached.found) co_return fail(cached.found->error());
+  if (cached.found) co_return std::optional<OpenedBlock>(std::move(**cached.found));
   if (ring_.places.get(block).kind == Place::Kind::lost)
     co_return fail(Errc::corrupt, "block {} is lost: the server's rows were damaged", block);
   if (!query.wanted) co_return std::nullopt;

@@ -7,7 +7,6 @@
 
 #include "oramcore/base/rules.h"
 #include "oramcore/client/reconcile.h"
-#include "oramcore/schemes/ring/client/sealed_block.h"
 
 namespace s3oram::ring {
 namespace {
@@ -35,7 +34,10 @@ RingEngine::RingEngine(const ClientEnvironment& environment, const VolumeId& vol
       committer_(ring_, std::move(state)),
       growing_(ring_, committer_),
       capacity_(growing_, ring_.servers, environment.clock, params.evict_every),
-      doubt_(ring_.params.log_slots / ring_.params.evict_every) {}
+      top_(ring_),
+      refill_(ring_, top_),
+      top_sync_(ring_, top_, refill_),
+      log_writer_(ring_, top_, refill_, [this] { begin_rewrites(); }) {}
 
 RingEngine::~RingEngine() = default;
 
@@ -55,14 +57,15 @@ Task<Status> RingEngine::open(Duration patience, Evictions evictions) {
     ring_.cache.use(ring_.places.get(block).cache_slot);
   for (const BlockId block : loaded.unreadable)
     if (ring_.places.get(block).kind != Place::Kind::unmapped) ring_.unreadable[block] = false;
-  logged_ = std::move(loaded.logged);
-  next_turn_ = loaded.turns();
+  top_.set_loaded(std::move(loaded.logged));
+  ring_.next_turn = loaded.turns();
   next_rewrite_ = installed_ = ring_.tree.tree_version;
   next_attempt_ = static_cast<std::uint32_t>(ring_.environment.random.u64());
   next_eviction_ = evictions_done_ = ring_.tree.evictions;
 
   S3O_CO_TRY(co_await open_session(std::move(loaded.sessions), patience));
-  S3O_CO_TRY(co_await look_after_cache());
+  S3O_CO_ASSIGN(const bool restored, co_await refill_.restore());
+  if (restored) co_await top_sync_.sync();
   S3O_CO_TRY(co_await finish_accesses(std::move(loaded.records)));
   capacity_.count();
   capacity_.keep_known();
@@ -105,7 +108,7 @@ Task<Status> RingEngine::bring_server_along(OpenAnswer answer, Duration patience
 Task<Status> RingEngine::open_session(std::vector<Session> sessions, Duration patience) {
   ring_.session.epoch = sessions.back().epoch + 1;
   ring_.environment.random.fill(ring_.session.nonce);
-  next_access_ = first_access(ring_.session.epoch);
+  log_writer_.begin_session();
   S3O_CO_TRY(co_await committer_.with_state(
       [this](RingState& state) { return state.add_session(ring_.session); }));
   // vault.db decides (Rule::decide_first): a change that it does not hold is not decided.
@@ -114,7 +117,7 @@ Task<Status> RingEngine::open_session(std::vector<Session> sessions, Duration pa
   };
   auto present = [this](OpenRequest& request) {
     request.tree_version = committer_.durable().tree_version;
-    request.root = {next_turn_};
+    request.root = {ring_.next_turn};
   };
   S3O_CO_TRY(co_await ring_.servers.open(std::move(sessions), ring_.session, std::move(present),
                                          std::move(reconcile), patience));
@@ -122,42 +125,11 @@ Task<Status> RingEngine::open_session(std::vector<Session> sessions, Duration pa
       [this](RingState& state) { return state.forget_sessions_before(ring_.session.epoch); });
 }
 
-/// Returns whether every block of the top that was synced can be opened. Runs before anything else,
-/// because the log is not read for the sake of a single block that is wanted.
-Result<bool> RingEngine::cache_is_whole() {
-  S3O_ASSIGN(const bool there, ring_.cache.has_all_in_use());
-  if (!there) return false;
-  for (const auto& [turn, block] : ring_.places.top()) {
-    if (turn >= ring_.tree.synced) break;
-    if (ring_.unreadable.contains(block)) continue;
-    const Place place = ring_.places.get(block);
-    const auto sealed = ring_.cache.read(place.cache_slot);
-    if (!sealed || !opened_block(ring_.sealer, *sealed, block, place.version)) return false;
-  }
-  return true;
-}
-
-/// Restores the cache. A process that ended without closing may have lost what it had not synced; a
-/// file that is gone, truncated or damaged may have lost anything.
-Task<Status> RingEngine::look_after_cache() {
-  S3O_CO_ASSIGN(const bool whole,
-                co_await offload(ring_.environment.pool, [this] { return cache_is_whole(); }));
-  if (!whole) spdlog::warn("top.cache is incomplete: it is rebuilt from the server's log");
-  const Status reserved = co_await offload(
-      ring_.environment.pool, [this] { return ring_.cache.reserve(cache_slots(ring_.volume)); });
-  if (!reserved)
-    spdlog::warn("cannot reserve disk space for top.cache: {}", reserved.error().message);
-  if (whole && ring_.tree.synced == ring_.tree.written) co_return Status{};
-  const Turn oldest =
-      ring_.tree.written - std::min<Turn>(ring_.tree.written, ring_.params.log_slots);
-  co_return co_await refill_lost(whole ? std::max(ring_.tree.synced, oldest) : oldest);
-}
-
 // Finishes accesses that a crash cut short, before all others, in order, with the same questions
 // (Rule::access_records), except for buckets that were rewritten since.
 Task<Status> RingEngine::finish_accesses(std::map<Turn, TurnRecord> records) {
-  if (!rule_holds(Rule::recovery_first)) ring_.tree.written = next_turn_;
-  while (!ring_.dead && ring_.tree.written < next_turn_) {
+  if (!rule_holds(Rule::recovery_first)) ring_.tree.written = ring_.next_turn;
+  while (!ring_.dead && ring_.tree.written < ring_.next_turn) {
     const Turn turn = ring_.tree.written;
     const auto record = records.find(turn);
     if (record == records.end()) {
@@ -186,7 +158,7 @@ Task<Status> RingEngine::close(bool with_commit) {
   if (with_commit && ring_.dead) {
     status = fail(*ring_.dead);
   } else if (with_commit && opened_) {
-    co_await sync_cache();
+    co_await top_sync_.sync();
     status = co_await committer_.commit();
   }
   if (!ring_.dead) ring_.dead = Error{Errc::shutting_down, "the volume is being closed"};
@@ -249,14 +221,9 @@ EngineStatus RingEngine::status() const {
       .bytes = cache_bytes(ring_.volume),
       .log_slots = ring_.params.log_slots,
       .not_synced = std::min<Turn>(ring_.tree.written - ring_.tree.synced, ring_.params.log_slots),
-      .trouble = trouble_of_cache(),
+      .trouble = top_sync_.trouble(),
       .most_evictions_behind = ring_.params.most_evictions_due()};
   return status;
-}
-
-std::string RingEngine::trouble_of_cache() const {
-  if (cache_unwritten_) return cache_unwritten_->message;
-  return doubt_.failure() ? doubt_.failure()->message : std::string();
 }
 
 /// Asks for something that is done already. The answer shows, without an access, whether the server

@@ -14,13 +14,14 @@
 
 #include "oramcore/base/log_limit.h"
 #include "oramcore/client/client_scheme.h"
-#include "oramcore/schemes/ring/client/cache_doubt.h"
 #include "oramcore/schemes/ring/client/growing_ring.h"
+#include "oramcore/schemes/ring/client/log_writer.h"
+#include "oramcore/schemes/ring/client/top_sync.h"
 
 namespace s3oram::ring {
 
-/// It is wide because accesses, the log, rewrites and the top share one set of places and turns. It
-/// is divided by file (ring_access.cc, ring_log.cc, ring_rewrite.cc ...), not yet into objects.
+/// It is wide because accesses and rewrites share one set of places and turns. It
+/// is divided by file (ring_access.cc, ring_rewrite.cc), not yet into objects.
 class RingEngine final : public VolumeEngine {
  public:
   /// `state` is open but not loaded; `cache` is top.cache.
@@ -57,13 +58,11 @@ class RingEngine final : public VolumeEngine {
     std::optional<std::size_t> wanted;
     std::optional<Place> cached;  // its place in the top; held
   };
-  /// A write to the log that is acknowledged, while an earlier one is not.
-  struct LogWrite {
-    BlockId block = kNoBlock;
-    std::uint64_t replaces = 0;  // counts only while this is the block's version
-    std::uint64_t access = 0;
-    Place place;
-    std::function<void(Status)> written;
+  /// The read of top.cache that goes with each retrieval.
+  struct CacheRead {
+    std::optional<Result<OpenedBlock>> found;  // unset if a random slot is read
+    bool ended = false;
+    Event end;
   };
 
   // ring_engine.cc: opening and closing
@@ -71,7 +70,6 @@ class RingEngine final : public VolumeEngine {
   Task<Result<SurveyAnswer>> survey(Duration patience);
   Task<Status> bring_server_along(OpenAnswer answer, Duration patience);
   Task<Status> open_session(std::vector<Session> sessions, Duration patience);
-  Task<Status> look_after_cache();
   Task<Status> finish_accesses(std::map<Turn, TurnRecord> records);
   Task<void> probe();
 
@@ -93,40 +91,10 @@ class RingEngine final : public VolumeEngine {
   enum class Verdict : std::uint8_t { fits, altered, lost };
   Task<std::vector<Verdict>> verdicts(const std::vector<Ask>& asks, const RetrieveAnswer& answer);
   Task<Result<Payload>> values_of(Turn turn, Query& query);
-  Task<void> read_cache(BlockId block, std::optional<Place> place,
-                        std::optional<Result<OpenedBlock>>& to, Event& done);
+  Task<void> read_cache(BlockId block, std::optional<Place> place, CacheRead& to);
   void did_not_open(BlockId block, const Place& before, Leaf shown);
   Task<void> deliver(std::function<void(Result<Bytes>)> read, Result<Bytes> content);
   void forget(BlockId block) override;
-
-  // ring_log.cc: the log and the top's cache
-  Task<Status> write_log(Turn turn, Label label, std::uint64_t replaces, ByteSpan content,
-                         std::function<void(Status)> written);
-  Task<Status> send_log(Turn turn, std::uint64_t access, BlockId block, ByteSpan sealed);
-  Task<Status> keep_in_cache(CacheSlot& slot, ByteSpan sealed);
-  void acknowledge_in_order();
-  Task<Result<OpenedBlock>> read_top(BlockId block, Place place);
-  Task<Result<OpenedBlock>> read_held(BlockId block, Place place);
-  Task<Result<OpenedBlock>> read_slot(CacheSlot slot, BlockId block, std::uint64_t version);
-  /// Turns whose write is needed, and not in the log: the server has lost it, or sends something
-  /// else.
-  struct Lacking {
-    std::set<Turn> lost, altered;
-    bool empty() const { return lost.empty() && altered.empty(); }
-  };
-  enum class InLog : std::uint8_t { found, lost, altered };
-  Task<Result<Lacking>> refill_cache(Turn from);
-  Task<InLog> refill_slot(Turn turn, const LoggedBlock& logged);
-  Result<bool> cache_is_whole();
-  Task<Status> refill_lost(Turn from);
-  void begin_refill();
-  Task<void> refill_whole_cache();
-  bool take_refilled(Turn until, const Lacking& lacking);
-  Task<void> sync_cache();
-  Task<bool> write_doubtful_again();
-  Task<void> sync_cache_until(Turn written);
-  void forget_logged(Turn end);
-  std::string trouble_of_cache() const;
 
   // ring_rewrite.cc: evictions and early reshuffles
   struct Rewrite;
@@ -157,18 +125,15 @@ class RingEngine final : public VolumeEngine {
   Committer committer_;
   GrowingRing growing_;
   Capacity capacity_;
+  TopBlocks top_;
+  TopRefill refill_;
+  TopSync top_sync_;
+  LogWriter log_writer_;
 
   std::vector<BlockId> mapped_;  // mapped at opening; kept until mapped() is called
-  std::uint64_t next_access_ = 0;
 
   bool opened_ = false, may_evict_ = true;
-  Turn next_turn_ = 0;  // the next to reserve
-  std::map<Turn, LogWrite> log_writes_;
-  std::map<Turn, std::uint64_t> logged_;  // accesses of the turns since the last sync
-  std::set<BlockId> in_flight_;           // blocks for which an access has a turn
-  bool refilling_ = false, syncing_cache_ = false;
-  CacheDoubt doubt_;
-  std::optional<Error> cache_unwritten_;  // the last write to top.cache failed
+  std::set<BlockId> in_flight_;  // blocks for which an access has a turn
 
   std::uint64_t next_rewrite_ = 0, next_eviction_ = 0;  // numbers of those that begin next
   std::uint64_t installed_ = 0;                         // rewrites that the server has committed
@@ -184,7 +149,7 @@ class RingEngine final : public VolumeEngine {
   bool probing_ = false;
   std::uint64_t accesses_ = 0, evictions_ = 0;
   std::optional<Error> evictions_stopped_;  // the server's rows are not what was stored
-  LogLimit told_of_answers_, told_of_rewrite_, told_of_cache_;
+  LogLimit told_of_answers_, told_of_rewrite_;
 };
 
 }  // namespace s3oram::ring

@@ -132,7 +132,7 @@ Task<Status> RingEngine::rewrite_once(const Rewrite& rewrite) {
   }
   // Blocks that leave the top are in buckets from here on. Those that stay are in the log; once
   // they are durable here too, a power cut costs less of it.
-  co_await sync_cache();
+  co_await top_sync_.sync();
   if (ring_.dead) co_return fail(*ring_.dead);
   decide(rewrite, id, plan, moved, next_height);
   co_return co_await install(rewrite, id);
@@ -184,7 +184,7 @@ Task<Status> RingEngine::fetch_top(const Rewrite& rewrite, Moved& to) {
     if (place.kind != Place::Kind::top ||
         ring_.params.group_of(place.leaf) != ring_.params.group_of(rewrite.leaf))
       continue;
-    auto found = co_await read_top(block, place);
+    auto found = co_await top_.read(block, place);
     ++reads;
     if (ring_.dead) co_return fail(*ring_.dead);
     if (ring_.places.get(block) != place) continue;  // accessed meanwhile
@@ -193,8 +193,7 @@ Task<Status> RingEngine::fetch_top(const Rewrite& rewrite, Moved& to) {
     to.path.top.push_back({block, place.version, place.leaf});
     to.blocks[block] = std::move(*found);
   }
-  for (; (reads == 0 || reads % at_least != 0) && !ring_.dead; ++reads)
-    static_cast<void>(co_await read_slot(ring_.cache.any(ring_.environment.random), kNoBlock, 0));
+  for (; (reads == 0 || reads % at_least != 0) && !ring_.dead; ++reads) co_await top_.read_any();
   co_return Status{};
 }
 
