@@ -51,8 +51,9 @@ std::optional<BlockId> RingEngine::to_log_again(Turn turn, BlockId wanted) const
 /// after its turn, which would show that both want the same block.
 Task<Result<Turn>> RingEngine::reserve_turn(BlockId block) {
   for (;;) {
-    while (!ring_.dead && (!opened_ || ring_.next_turn >= ring_.params.end_turn(evictions_done_) ||
-                           in_flight_.contains(block)))
+    while (!ring_.dead &&
+           (!opened_ || ring_.next_turn >= ring_.params.end_turn(rewriter_.evictions_done()) ||
+            in_flight_.contains(block)))
       co_await ring_.changed.wait();
     if (ring_.dead) co_return fail(*ring_.dead);
     const Turn turn = ring_.next_turn++;
@@ -185,23 +186,6 @@ Task<void> RingEngine::deliver(std::function<void(Result<Bytes>)> read, Result<B
 
 // ---- what the access asks for
 
-/// Returns whether the path leads through buckets that are about to be replaced, or have no dummy
-/// left. The server sees which path it is in any case, and the answer follows from public counters.
-bool RingEngine::must_wait(Leaf leaf) {
-  if (flipping_.contains(ring_.params.group_of(leaf))) return true;
-  bool waits = false;
-  for (unsigned level = ring_.params.top_levels; level <= ring_.tree.height; ++level) {
-    const BucketIndex bucket = bucket_on_path(leaf, level);
-    const auto held = ring_.held.find(bucket);
-    if (held != ring_.held.end() && held->second.touches >= ring_.params.most_touches() &&
-        rule_holds(Rule::early_reshuffle))
-      to_reshuffle_.insert(bucket);
-    waits |= to_reshuffle_.contains(bucket);
-  }
-  if (waits) begin_rewrites();
-  return waits;
-}
-
 /// Touches a bucket, and returns what to ask of it. `wanted` is the place of the block that is
 /// looked for, on this path.
 Ask RingEngine::ask_for(BucketIndex bucket, const std::optional<Place>& wanted) {
@@ -268,8 +252,7 @@ Task<Result<RingEngine::Query>> RingEngine::intend(Turn turn, BlockId block, Pat
   const Leaf leaf = place.has_leaf() && path == Path::of_block
                         ? place.leaf
                         : random_leaf(ring_.environment.random);
-  while (!ring_.dead && must_wait(leaf)) co_await ring_.changed.wait();
-  if (ring_.dead) co_return fail(*ring_.dead);
+  S3O_CO_TRY(co_await rewriter_.await_path(leaf));
   Query query{{.block = block, .leaf = leaf, .asks = {}}, {}, {}};
   choose_asks(query);
   hold_cached(query);
@@ -280,8 +263,7 @@ Task<Result<RingEngine::Query>> RingEngine::intend(Turn turn, BlockId block, Pat
 
 /// Chooses new points after buckets of the path were rewritten.
 Task<Status> RingEngine::renew(Turn turn, Query& query) {
-  while (!ring_.dead && must_wait(query.record.leaf)) co_await ring_.changed.wait();
-  if (ring_.dead) co_return fail(*ring_.dead);
+  S3O_CO_TRY(co_await rewriter_.await_path(query.record.leaf));
   choose_asks(query);
   ring_.pending.records[turn] = query.record;
   co_return co_await committer_.commit_until_done();
@@ -351,7 +333,7 @@ Task<Result<Payload>> RingEngine::values_of(Turn turn, Query& query) {
           {Errc::corrupt, fmt::format("server {} loses rows that it has just stored", kServer)});
     for (std::size_t i = 0; i < asks.size(); ++i)
       if (each[i] == Verdict::lost && ring_.held.at(asks[i].bucket).stamp == asks[i].stamp)
-        to_reshuffle_.insert(asks[i].bucket);
+        rewriter_.reshuffle(asks[i].bucket);
     S3O_CO_TRY(co_await renew(turn, query));
   }
 }

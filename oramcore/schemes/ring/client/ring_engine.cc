@@ -28,7 +28,6 @@ RingEngine::RingEngine(const ClientEnvironment& environment, const VolumeId& vol
                        const VolumeParams& params, const Seed& sealing_key, RingState state,
                        std::unique_ptr<File> cache)
     : VolumeEngine(environment.executor),
-      sealing_key_(sealing_key),
       ring_(environment, volume, params, sealing_key, std::move(cache),
             [this](Task<void> task) { start(std::move(task)); }),
       committer_(ring_, std::move(state)),
@@ -37,12 +36,13 @@ RingEngine::RingEngine(const ClientEnvironment& environment, const VolumeId& vol
       top_(ring_),
       refill_(ring_, top_),
       top_sync_(ring_, top_, refill_),
-      log_writer_(ring_, top_, refill_, [this] { begin_rewrites(); }) {}
+      log_writer_(ring_, top_, refill_, [this] { rewriter_.begin_due(); }),
+      rewriter_(ring_, committer_, capacity_, top_, top_sync_, sealing_key),
+      scrubber_(ring_, rewriter_) {}
 
 RingEngine::~RingEngine() = default;
 
 Task<Status> RingEngine::open(Duration patience, Evictions evictions) {
-  may_evict_ = evictions == Evictions::as_due;
   Findings findings;
   S3O_CO_ASSIGN(auto loaded, co_await committer_.with_state([&](RingState& state) {
     return state.load(ring_.volume, &findings);
@@ -59,14 +59,16 @@ Task<Status> RingEngine::open(Duration patience, Evictions evictions) {
     if (ring_.places.get(block).kind != Place::Kind::unmapped) ring_.unreadable[block] = false;
   top_.set_loaded(std::move(loaded.logged));
   ring_.next_turn = loaded.turns();
-  next_rewrite_ = installed_ = ring_.tree.tree_version;
-  next_attempt_ = static_cast<std::uint32_t>(ring_.environment.random.u64());
-  next_eviction_ = evictions_done_ = ring_.tree.evictions;
+  rewriter_.begin_session();
 
   S3O_CO_TRY(co_await open_session(std::move(loaded.sessions), patience));
   S3O_CO_ASSIGN(const bool restored, co_await refill_.restore());
   if (restored) co_await top_sync_.sync();
   S3O_CO_TRY(co_await finish_accesses(std::move(loaded.records)));
+  opened_ = true;
+  ring_.changed.notify_all();
+  if (evictions == Evictions::as_due) rewriter_.allow_evictions();
+  rewriter_.begin_due();
   capacity_.count();
   capacity_.keep_known();
   co_return Status{};
@@ -99,8 +101,8 @@ Task<Status> RingEngine::compare_with_server(const RingState::Loaded& loaded, Du
 /// Called whenever the server has opened the session, including when it was restarted, perhaps with
 /// another store.
 Task<Status> RingEngine::bring_server_along(OpenAnswer answer, Duration patience) {
-  S3O_CO_TRY(co_await bring_along(ring_.servers, kServer, answer, committer_.durable(), attempt_,
-                                  ring_.session.epoch, patience));
+  S3O_CO_TRY(co_await bring_along(ring_.servers, kServer, answer, committer_.durable(),
+                                  rewriter_.attempt(), ring_.session.epoch, patience));
   S3O_CO_ASSIGN(const SurveyAnswer found, co_await survey(patience));
   co_return check_not_set_back(found, ring_.tree.written);
 }
@@ -147,9 +149,6 @@ Task<Status> RingEngine::finish_accesses(std::map<Turn, TurnRecord> records) {
     co_await access_path(turn, std::move(query), std::move(request));
   }
   if (ring_.dead) co_return fail(*ring_.dead);
-  opened_ = true;
-  ring_.changed.notify_all();
-  begin_rewrites();
   co_return Status{};
 }
 
@@ -177,6 +176,10 @@ Task<Status> RingEngine::close(bool with_commit) {
   co_return status;
 }
 
+Task<Result<Healed>> RingEngine::scrub(std::set<Party>, ScrubProgress progress) {
+  return scrubber_.scrub(std::move(progress));
+}
+
 void RingEngine::look_for_room() {
   asio::post(ring_.environment.executor, [this] { capacity_.ask(); });
 }
@@ -198,17 +201,17 @@ EngineStatus RingEngine::status() const {
   status.blocks = ring_.places.mapped();
   status.capacity = capacity(ring_.tree.height, ring_.params.evict_every);
   status.accesses = accesses_;
-  status.evictions = evictions_;
+  status.evictions = rewriter_.count();
   status.uncommitted = ring_.pending.places.size();
   status.height = ring_.tree.height;
-  status.evicting = rewriting_ > 0;
+  status.evicting = rewriter_.under_way();
   status.unreadable = ring_.unreadable.size();
-  status.evictions_stopped = evictions_stopped_;
+  status.evictions_stopped = rewriter_.stopped();
   status.failure = ring_.dead ? ring_.dead->message : std::string();
   status.database = ring_.servers.trouble(kClient);
-  status.evictions_due = ring_.params.evictions_until(ring_.tree.written) - evictions_done_;
-  const Duration now = ring_.now();
-  if (eviction_begun_) status.evicting_for = now - *eviction_begun_;
+  status.evictions_due =
+      ring_.params.evictions_until(ring_.tree.written) - rewriter_.evictions_done();
+  status.evicting_for = rewriter_.under_way_for();
   status.committing_for = committer_.under_way_for();
   status.servers.push_back({ring_.servers.silent_for(kServer),
                             ring_.servers.trouble(kServer),

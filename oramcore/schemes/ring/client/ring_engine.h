@@ -16,12 +16,10 @@
 #include "oramcore/client/client_scheme.h"
 #include "oramcore/schemes/ring/client/growing_ring.h"
 #include "oramcore/schemes/ring/client/log_writer.h"
-#include "oramcore/schemes/ring/client/top_sync.h"
+#include "oramcore/schemes/ring/client/ring_scrubber.h"
 
 namespace s3oram::ring {
 
-/// It is wide because accesses and rewrites share one set of places and turns. It
-/// is divided by file (ring_access.cc, ring_rewrite.cc), not yet into objects.
 class RingEngine final : public VolumeEngine {
  public:
   /// `state` is open but not loaded; `cache` is top.cache.
@@ -82,7 +80,6 @@ class RingEngine final : public VolumeEngine {
   Task<void> access_alone(Turn turn, Request request, Path path);
   Task<Result<Query>> intend(Turn turn, BlockId block, Path path);
   Leaf next_leaf(const Place& place, Leaf shown);
-  bool must_wait(Leaf leaf);
   Ask ask_for(BucketIndex bucket, const std::optional<Place>& wanted);
   void choose_asks(Query& query);
   void hold_cached(Query& query);
@@ -96,31 +93,6 @@ class RingEngine final : public VolumeEngine {
   Task<void> deliver(std::function<void(Result<Bytes>)> read, Result<Bytes> content);
   void forget(BlockId block) override;
 
-  // ring_rewrite.cc: evictions and early reshuffles
-  struct Rewrite;
-  struct Moved;
-  void begin_rewrites();
-  void begin_rewrite(Rewrite rewrite);
-  Task<void> rewrite(Rewrite rewrite);
-  Task<Status> rewrite_once(const Rewrite& rewrite);
-  Task<Result<Moved>> fetch(const Rewrite& rewrite);
-  Task<Status> fetch_top(const Rewrite& rewrite, Moved& to);
-  EvictionId new_attempt(const Rewrite& rewrite);
-  Task<Status> fetch_bucket(BucketIndex bucket, std::size_t index, Moved& to);
-  using Slots = std::vector<Result<OpenedBlock>>;
-  static bool is(const Slots& slots, std::uint16_t slot, const Candidate& block);
-  Task<Result<Slots>> read_bucket(BucketIndex bucket, VersionStamp stamp);
-  Result<Slots> opened_slots(BucketIndex bucket, VersionStamp stamp, ByteSpan rows) const;
-  Task<Result<Bytes>> fetch_rows(BucketIndex bucket, VersionStamp stamp);
-  Task<Status> store(const Rewrite& rewrite, const EvictionId& id, const EvictionPlan& plan,
-                     Moved& moved);
-  Task<Status> store_bucket(BucketIndex bucket, const EvictionId& id, Bytes rows);
-  Task<Status> prepare(const Rewrite& rewrite, const EvictionId& id, unsigned next_height);
-  void decide(const Rewrite& rewrite, const EvictionId& id, const EvictionPlan& plan,
-              const Moved& moved, unsigned next_height);
-  Task<Status> install(const Rewrite& rewrite, const EvictionId& id);
-
-  const Seed sealing_key_;
   OpenRing ring_;
   Committer committer_;
   GrowingRing growing_;
@@ -129,27 +101,17 @@ class RingEngine final : public VolumeEngine {
   TopRefill refill_;
   TopSync top_sync_;
   LogWriter log_writer_;
+  Rewriter rewriter_;
+  Scrubber scrubber_;
 
   std::vector<BlockId> mapped_;  // mapped at opening; kept until mapped() is called
 
-  bool opened_ = false, may_evict_ = true;
+  bool opened_ = false;
   std::set<BlockId> in_flight_;  // blocks for which an access has a turn
 
-  std::uint64_t next_rewrite_ = 0, next_eviction_ = 0;  // numbers of those that begin next
-  std::uint64_t installed_ = 0;                         // rewrites that the server has committed
-  std::uint64_t evictions_done_ = 0;
-  std::size_t rewriting_ = 0;
-  std::set<Leaf> busy_;                     // groups whose buckets are being rewritten
-  std::set<Leaf> flipping_;                 // those decided, but not yet committed
-  std::set<BucketIndex> to_reshuffle_;      // nothing is asked of these before they are rewritten
-  std::optional<EvictionId> attempt_;       // sent to the server, but not yet durably decided
-  std::uint32_t next_attempt_ = 0;          // used by all rewrites; starts at a random number
-  std::optional<Duration> eviction_begun_;  // the oldest under way
-
   bool probing_ = false;
-  std::uint64_t accesses_ = 0, evictions_ = 0;
-  std::optional<Error> evictions_stopped_;  // the server's rows are not what was stored
-  LogLimit told_of_answers_, told_of_rewrite_;
+  std::uint64_t accesses_ = 0;
+  LogLimit told_of_answers_;
 };
 
 }  // namespace s3oram::ring
