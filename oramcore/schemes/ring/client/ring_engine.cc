@@ -1,28 +1,11 @@
-// The life cycle of a ring engine: opening, finishing what was under way, closing, status.
+// Opens and closes a ring's engine, implements its device, and leads accesses from start to end.
 #include "oramcore/schemes/ring/client/ring_engine.h"
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
-
 #include "oramcore/base/rules.h"
-#include "oramcore/client/reconcile.h"
 
 namespace s3oram::ring {
-namespace {
-
-/// Checks that the server has not been rolled back: a turn is acknowledged only once the server has
-/// durably counted it and logged its write. Errors: wrong_volume.
-Status check_not_set_back(const SurveyAnswer& found, Turn acknowledged) {
-  if (found.asked >= acknowledged) return {};
-  return fail(
-      Errc::wrong_volume,
-      "the server has lost the writes of turns {} to {}, which it had confirmed: its store was "
-      "set back to an old state; put the newest one back",
-      found.asked, acknowledged - 1);
-}
-
-}  // namespace
 
 RingEngine::RingEngine(const ClientEnvironment& environment, const VolumeId& volume,
                        const VolumeParams& params, const Seed& sealing_key, RingState state,
@@ -38,7 +21,12 @@ RingEngine::RingEngine(const ClientEnvironment& environment, const VolumeId& vol
       top_sync_(ring_, top_, refill_),
       log_writer_(ring_, top_, refill_, [this] { rewriter_.begin_due(); }),
       rewriter_(ring_, committer_, capacity_, top_, top_sync_, sealing_key),
-      scrubber_(ring_, rewriter_) {}
+      scrubber_(ring_, rewriter_),
+      records_(ring_, committer_, rewriter_),
+      retriever_(ring_, top_, rewriter_, records_),
+      turns_(ring_, refill_, rewriter_,
+             [this](Turn turn, BlockId block) { log_again(turn, block); }),
+      session_(ring_, committer_, rewriter_) {}
 
 RingEngine::~RingEngine() = default;
 
@@ -48,7 +36,7 @@ Task<Status> RingEngine::open(Duration patience, Evictions evictions) {
     return state.load(ring_.volume, &findings);
   }));
   log_findings(findings);
-  S3O_CO_TRY(co_await compare_with_server(loaded, patience));
+  S3O_CO_TRY(co_await session_.compare_with_server(loaded, patience));
   committer_.set_loaded(loaded.tree);
   ring_.places = std::move(loaded.places);
   ring_.held = std::move(loaded.buckets);
@@ -61,12 +49,12 @@ Task<Status> RingEngine::open(Duration patience, Evictions evictions) {
   ring_.next_turn = loaded.turns();
   rewriter_.begin_session();
 
-  S3O_CO_TRY(co_await open_session(std::move(loaded.sessions), patience));
+  S3O_CO_TRY(co_await session_.open(std::move(loaded.sessions), patience));
+  log_writer_.begin_session();
   S3O_CO_ASSIGN(const bool restored, co_await refill_.restore());
   if (restored) co_await top_sync_.sync();
   S3O_CO_TRY(co_await finish_accesses(std::move(loaded.records)));
-  opened_ = true;
-  ring_.changed.notify_all();
+  turns_.open();
   if (evictions == Evictions::as_due) rewriter_.allow_evictions();
   rewriter_.begin_due();
   capacity_.count();
@@ -74,89 +62,11 @@ Task<Status> RingEngine::open(Duration patience, Evictions evictions) {
   co_return Status{};
 }
 
-Task<Result<SurveyAnswer>> RingEngine::survey(Duration patience) {
-  S3O_CO_ASSIGN(const auto answer, co_await ring_.servers.call_opened(
-                                       kServer, SurveyRequest::kType,
-                                       encode(SurveyRequest{ring_.servers.volume()}), patience));
-  const auto found = decode<SurveyAnswer>(answer.body());
-  if (!found || found->session.epoch >= kMostEpoch)
-    co_return fail(Errc::corrupt, "server {} sent an invalid answer", kServer);
-  co_return *found;
-}
-
-/// Refuses an old copy before the new epoch would shut out the newest one.
-Task<Status> RingEngine::compare_with_server(const RingState::Loaded& loaded, Duration patience) {
-  S3O_CO_ASSIGN(const SurveyAnswer found, co_await survey(patience));
-  // A server that was used by another copy reports that itself.
-  if (std::ranges::find(loaded.sessions, found.session) == loaded.sessions.end())
-    co_return Status{};
-  if (found.rewrites > loaded.tree.tree_version || found.asked > loaded.turns())
-    co_return fail(Errc::stale_vault,
-                   "the server was asked by {} turns, but this vault knows only {}: {}, or, if "
-                   "that is lost, s3oramfs restore",
-                   found.asked, loaded.turns(), kBehindServers);
-  co_return check_not_set_back(found, loaded.tree.written);
-}
-
-/// Called whenever the server has opened the session, including when it was restarted, perhaps with
-/// another store.
-Task<Status> RingEngine::bring_server_along(OpenAnswer answer, Duration patience) {
-  S3O_CO_TRY(co_await bring_along(ring_.servers, kServer, answer, committer_.durable(),
-                                  rewriter_.attempt(), ring_.session.epoch, patience));
-  S3O_CO_ASSIGN(const SurveyAnswer found, co_await survey(patience));
-  co_return check_not_set_back(found, ring_.tree.written);
-}
-
-Task<Status> RingEngine::open_session(std::vector<Session> sessions, Duration patience) {
-  ring_.session.epoch = sessions.back().epoch + 1;
-  ring_.environment.random.fill(ring_.session.nonce);
-  log_writer_.begin_session();
-  S3O_CO_TRY(co_await committer_.with_state(
-      [this](RingState& state) { return state.add_session(ring_.session); }));
-  // vault.db decides (Rule::decide_first): a change that it does not hold is not decided.
-  Servers::Reconcile reconcile = [this](Party, OpenAnswer answer, Duration limit) {
-    return bring_server_along(answer, limit);
-  };
-  auto present = [this](OpenRequest& request) {
-    request.tree_version = committer_.durable().tree_version;
-    request.root = {ring_.next_turn};
-  };
-  S3O_CO_TRY(co_await ring_.servers.open(std::move(sessions), ring_.session, std::move(present),
-                                         std::move(reconcile), patience));
-  co_return co_await committer_.with_state(
-      [this](RingState& state) { return state.forget_sessions_before(ring_.session.epoch); });
-}
-
-// Finishes accesses that a crash cut short, before all others, in order, with the same questions
-// (Rule::access_records), except for buckets that were rewritten since.
-Task<Status> RingEngine::finish_accesses(std::map<Turn, TurnRecord> records) {
-  if (!rule_holds(Rule::recovery_first)) ring_.tree.written = ring_.next_turn;
-  while (!ring_.dead && ring_.tree.written < ring_.next_turn) {
-    const Turn turn = ring_.tree.written;
-    const auto record = records.find(turn);
-    if (record == records.end()) {
-      // The turn was reserved, perhaps to log a block again in time, but had not asked for anything
-      // yet.
-      const BlockId again = to_log_again(turn, kNoBlock).value_or(kNoBlock);
-      Request own{.block = again, .content = {}, .read = {}, .written = {}};
-      co_await access_at(turn, std::move(own), Path::random);
-      continue;
-    }
-    Query query{std::move(record->second), {}, {}};
-    S3O_CO_TRY(co_await renew(turn, query));
-    hold_cached(query);
-    Request request{.block = query.record.block, .content = {}, .read = {}, .written = {}};
-    co_await access_path(turn, std::move(query), std::move(request));
-  }
-  if (ring_.dead) co_return fail(*ring_.dead);
-  co_return Status{};
-}
-
 Task<Status> RingEngine::close(bool with_commit) {
   Status status;
   if (with_commit && ring_.dead) {
     status = fail(*ring_.dead);
-  } else if (with_commit && opened_) {
+  } else if (with_commit && turns_.is_open()) {
     co_await top_sync_.sync();
     status = co_await committer_.commit();
   }
@@ -229,20 +139,164 @@ EngineStatus RingEngine::status() const {
   return status;
 }
 
-/// Asks for something that is done already. The answer shows, without an access, whether the server
-/// was restarted or now belongs to another client.
-Task<void> RingEngine::probe() {
-  const ReleaseRequest nothing{ring_.session.epoch, {~std::uint64_t{0} - 1, {}}};
-  auto answer = co_await ring_.servers.ask_once(kServer, ReleaseRequest::kType, encode(nothing));
-  if (!answer && (answer.error().code == Errc::fenced || answer.error().code == Errc::stale_vault))
-    ring_.die(answer.error());
-  probing_ = false;
-}
-
 Task<std::vector<Result<TrafficAnswer>>> RingEngine::server_traffic() {
-  if (opened_ && !ring_.dead && !std::exchange(probing_, true)) start(probe());
+  if (turns_.is_open() && !ring_.dead) session_.probe();
   return for_all(
       1, [this](Party server) { return ring_.servers.traffic(server, std::chrono::seconds(1)); });
+}
+
+// A write also asks before it writes, so that it looks the same as a read.
+Task<void> RingEngine::access(Request request) {
+  const auto failed = [&request](Error error) {
+    if (request.read) std::exchange(request.read, {})(fail(error));
+    if (request.written) std::exchange(request.written, {})(fail(std::move(error)));
+  };
+  const BlockId block = request.block;
+  if (!request.content && ring_.is_given_up(block)) {
+    failed({Errc::corrupt, fmt::format("block {} cannot be read", block)});
+    co_return;
+  }
+  const bool is_new = request.content && ring_.places.get(block).kind == Place::Kind::unmapped;
+  const Error no_room{Errc::disk_full, "there is no room for more blocks"};
+  if (is_new && !capacity_.has_room(1)) {
+    failed(no_room);
+    co_return;
+  }
+  if (is_new) capacity_.begin_new_block();
+  auto turn = co_await turns_.reserve(block);
+  // The eviction that it waited for may have found no room. A reserved turn is used nevertheless.
+  if (turn && is_new && !capacity_.has_room(0)) {
+    failed(no_room);
+    request.content.reset();
+  }
+  if (turn)
+    co_await access_alone(*turn, std::move(request), Path::of_block);
+  else
+    failed(turn.error());
+  if (is_new) capacity_.end_new_block();
+  capacity_.count();
+}
+
+void RingEngine::log_again(Turn turn, BlockId block) {
+  Request own{.block = block, .content = {}, .read = {}, .written = {}};
+  start(access_alone(turn, std::move(own), Path::random));
+}
+
+Task<void> RingEngine::access_alone(Turn turn, Request request, Path path) {
+  const BlockId block = request.block;
+  co_await access_at(turn, std::move(request), path);
+  turns_.release(block);
+}
+
+Task<void> RingEngine::access_at(Turn turn, Request request, Path path) {
+  auto query = co_await records_.intend(turn, request.block, path);
+  if (query) {
+    co_await access_path(turn, std::move(*query), std::move(request));
+    co_return;
+  }
+  if (request.read) request.read(fail(query.error()));
+  if (request.written) request.written(fail(query.error()));
+}
+
+Task<void> RingEngine::access_path(Turn turn, Query query, Request request) {
+  ++accesses_;
+  ring_.metrics.accesses.add();
+  const BlockId block = request.block;
+  const Place before = ring_.places.get(block);
+  const Leaf shown = query.record.leaf;
+  const Duration begun = ring_.now();
+  auto found = co_await retriever_.retrieve(turn, std::move(query));
+  ring_.metrics.retrieval_seconds.observe(ring_.now() - begun);
+  if (ring_.dead) {
+    if (request.read) request.read(fail(*ring_.dead));
+    if (request.written) request.written(fail(*ring_.dead));
+    co_return;
+  }
+  if (!found) did_not_open(block, before, shown);
+  const bool had_content = found && found->has_value();
+  const auto content_read = [&]() -> Result<Bytes> {
+    if (!found) return fail(found.error());
+    return had_content ? (*found)->content : Bytes(ring_.params.block_size);
+  };
+  if (request.read) start(deliver(std::move(request.read), content_read()));
+  std::optional<Bytes> content = std::move(request.content);
+  // A read preserves the mark of a block that belongs to a backup.
+  Label label{.block = block, .version = 0, .leaf = {}, .backup = request.backup};
+  if (!content && had_content) {
+    label.backup = (*found)->label.backup;
+    content = std::move((*found)->content);
+  }
+  // For a block that was never written, or could not be opened, the slot stays empty.
+  if (!content) label = {};
+  label.leaf = next_leaf(before, shown);
+  if (!content) content.emplace(ring_.params.block_size);
+  const Status status =
+      co_await log_writer_.write(turn, label, before.version, *content, request.written);
+  if (status) ring_.metrics.access_seconds.observe(ring_.now() - begun);
+  if (!status && request.written) request.written(fail(status.error()));
+}
+
+/// Makes sure that a block that is still where it was not found is not asked for along that path
+/// again.
+void RingEngine::did_not_open(BlockId block, const Place& before, Leaf shown) {
+  ring_.metrics.failed_reads.add();
+  if (ring_.places.get(block) != before) return;
+  Place place = before;
+  if (before.kind == Place::Kind::tree)
+    place = {.kind = Place::Kind::lost, .version = before.version};
+  if (before.kind == Place::Kind::top) place.leaf = next_leaf(before, shown);
+  ring_.set_place(block, place);
+  if (before.kind == Place::Kind::top)
+    ring_.not_cached.insert(block);
+  else
+    ring_.mark_unreadable(block);
+}
+
+/// Delivers the content once the messages that the caller sends now are under way, because the
+/// server must not see how long readers take, or whether one got anything.
+Task<void> RingEngine::deliver(std::function<void(Result<Bytes>)> read, Result<Bytes> content) {
+  co_await asio::post(ring_.environment.executor, asio::use_awaitable);
+  read(std::move(content));
+}
+
+// Finishes accesses that a crash cut short, before all others, in order, with the same questions
+// (Rule::access_records), except for buckets that were rewritten since.
+Task<Status> RingEngine::finish_accesses(std::map<Turn, TurnRecord> records) {
+  if (!rule_holds(Rule::recovery_first)) ring_.tree.written = ring_.next_turn;
+  while (!ring_.dead && ring_.tree.written < ring_.next_turn) {
+    const Turn turn = ring_.tree.written;
+    const auto record = records.find(turn);
+    if (record == records.end()) {
+      // The turn was reserved, perhaps to log a block again in time, but had not asked for anything
+      // yet.
+      const BlockId again = turns_.to_log_again(turn, kNoBlock).value_or(kNoBlock);
+      Request own{.block = again, .content = {}, .read = {}, .written = {}};
+      co_await access_at(turn, std::move(own), Path::random);
+      continue;
+    }
+    S3O_CO_ASSIGN(Query query, co_await records_.take_up(turn, std::move(record->second)));
+    Request request{.block = query.record.block, .content = {}, .read = {}, .written = {}};
+    co_await access_path(turn, std::move(query), std::move(request));
+  }
+  if (ring_.dead) co_return fail(*ring_.dead);
+  co_return Status{};
+}
+
+/// Returns the block's next leaf. A leaf that the server has seen is not used again. A leaf that it
+/// has not seen is kept, because a block's new leaf must not depend on how long the block lay in
+/// the top.
+Leaf RingEngine::next_leaf(const Place& place, Leaf shown) {
+  return place.has_leaf() && place.leaf != shown ? place.leaf
+                                                 : random_leaf(ring_.environment.random);
+}
+
+void RingEngine::forget(BlockId block) {
+  ring_.mark_readable(block);
+  if (ring_.places.get(block).kind != Place::Kind::unmapped) {
+    ring_.set_place(block, {});
+    capacity_.count();
+    ring_.changed.notify_all();
+  }
 }
 
 }  // namespace s3oram::ring

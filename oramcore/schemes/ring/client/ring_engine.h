@@ -5,18 +5,19 @@
 // for anything, and which it uses whatever happens: it asks for one point of each bucket on a path,
 // and writes one slot of the log. After A turns, an eviction rewrites the buckets of the next path.
 // How far accesses may be ahead of evictions depends only on public counters.
+//
+// The engine only coordinates: it opens and closes the volume, and leads each access from its turn
+// to its write to the log. Each part below does one thing over the one OpenRing, and knows only the
+// parts declared before it. When the engine closes, it waits for all coroutines that its parts have
+// started with OpenRing::start.
 #pragma once
 
-#include <map>
-#include <memory>
-#include <optional>
-#include <set>
-
-#include "oramcore/base/log_limit.h"
-#include "oramcore/client/client_scheme.h"
 #include "oramcore/schemes/ring/client/growing_ring.h"
 #include "oramcore/schemes/ring/client/log_writer.h"
+#include "oramcore/schemes/ring/client/ring_retriever.h"
 #include "oramcore/schemes/ring/client/ring_scrubber.h"
+#include "oramcore/schemes/ring/client/ring_session.h"
+#include "oramcore/schemes/ring/client/turns.h"
 
 namespace s3oram::ring {
 
@@ -48,50 +49,20 @@ class RingEngine final : public VolumeEngine {
 
  private:
   using Request = DeviceRequest;
-  /// The path along which an access asks: that of its block's leaf, or a random one.
-  enum class Path { of_block, random };
-  /// The question of an access, and the number of the value that is its block.
-  struct Query {
-    TurnRecord record;
-    std::optional<std::size_t> wanted;
-    std::optional<Place> cached;  // its place in the top; held
-  };
-  /// The read of top.cache that goes with each retrieval.
-  struct CacheRead {
-    std::optional<Result<OpenedBlock>> found;  // unset if a random slot is read
-    bool ended = false;
-    Event end;
-  };
+  using Path = AccessRecords::Path;
 
-  // ring_engine.cc: opening and closing
-  Task<Status> compare_with_server(const RingState::Loaded& loaded, Duration patience);
-  Task<Result<SurveyAnswer>> survey(Duration patience);
-  Task<Status> bring_server_along(OpenAnswer answer, Duration patience);
-  Task<Status> open_session(std::vector<Session> sessions, Duration patience);
-  Task<Status> finish_accesses(std::map<Turn, TurnRecord> records);
-  Task<void> probe();
-
-  // ring_access.cc: accesses
   Task<void> access(Request request) override;
+  void forget(BlockId block) override;
+  /// Uses a turn that belongs to the client.
+  void log_again(Turn turn, BlockId block);
+  /// Runs an access that has reserved its turn.
+  Task<void> access_alone(Turn turn, Request request, Path path);
   Task<void> access_at(Turn turn, Request request, Path path);
   Task<void> access_path(Turn turn, Query query, Request request);
-  Task<Result<Turn>> reserve_turn(BlockId block);
-  std::optional<BlockId> to_log_again(Turn turn, BlockId wanted) const;
-  Task<void> access_alone(Turn turn, Request request, Path path);
-  Task<Result<Query>> intend(Turn turn, BlockId block, Path path);
-  Leaf next_leaf(const Place& place, Leaf shown);
-  Ask ask_for(BucketIndex bucket, const std::optional<Place>& wanted);
-  void choose_asks(Query& query);
-  void hold_cached(Query& query);
-  Task<Status> renew(Turn turn, Query& query);
-  Task<Result<std::optional<OpenedBlock>>> retrieve(Turn turn, Query query);
-  enum class Verdict : std::uint8_t { fits, altered, lost };
-  Task<std::vector<Verdict>> verdicts(const std::vector<Ask>& asks, const RetrieveAnswer& answer);
-  Task<Result<Payload>> values_of(Turn turn, Query& query);
-  Task<void> read_cache(BlockId block, std::optional<Place> place, CacheRead& to);
   void did_not_open(BlockId block, const Place& before, Leaf shown);
+  Leaf next_leaf(const Place& place, Leaf shown);
   Task<void> deliver(std::function<void(Result<Bytes>)> read, Result<Bytes> content);
-  void forget(BlockId block) override;
+  Task<Status> finish_accesses(std::map<Turn, TurnRecord> records);
 
   OpenRing ring_;
   Committer committer_;
@@ -103,15 +74,13 @@ class RingEngine final : public VolumeEngine {
   LogWriter log_writer_;
   Rewriter rewriter_;
   Scrubber scrubber_;
+  AccessRecords records_;
+  Retriever retriever_;
+  Turns turns_;
+  RingSession session_;
 
   std::vector<BlockId> mapped_;  // mapped at opening; kept until mapped() is called
-
-  bool opened_ = false;
-  std::set<BlockId> in_flight_;  // blocks for which an access has a turn
-
-  bool probing_ = false;
   std::uint64_t accesses_ = 0;
-  LogLimit told_of_answers_;
 };
 
 }  // namespace s3oram::ring

@@ -1,0 +1,48 @@
+// Chooses what an access asks for, and makes that durable before anything is asked, so that the
+// same is asked after a crash (Rule::access_records).
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "oramcore/schemes/ring/client/rewriter.h"
+#include "oramcore/schemes/ring/client/ring_committer.h"
+
+namespace s3oram::ring {
+
+/// The question of an access, and the number of the value that is its block.
+struct Query {
+  TurnRecord record;
+  std::optional<std::size_t> wanted;
+  std::optional<Place> cached;  // its place in the top; held (TopCache::hold())
+};
+
+/// One executor; not thread-safe.
+class AccessRecords {
+ public:
+  /// The path along which an access asks: that of its block's leaf, or a random one.
+  enum class Path { of_block, random };
+
+  AccessRecords(OpenRing& ring, Committer& committer, Rewriter& rewriter)
+      : ring_(ring), committer_(committer), rewriter_(rewriter) {}
+
+  /// Chooses what a new access asks for, and commits the record. Errors: the volume died.
+  Task<Result<Query>> intend(Turn turn, BlockId block, Path path);
+  /// Takes up an access that a crash cut short: the same questions, except to buckets that were
+  /// rewritten since. Errors: the volume died.
+  Task<Result<Query>> take_up(Turn turn, TurnRecord record);
+  /// Chooses new points after buckets of the path were rewritten, and commits the record. Errors:
+  /// the volume died.
+  Task<Status> renew(Turn turn, Query& query);
+
+ private:
+  Ask ask_for(BucketIndex bucket, const std::optional<Place>& wanted);
+  void choose_asks(Query& query);
+  void hold_cached(Query& query);
+
+  OpenRing& ring_;
+  Committer& committer_;
+  Rewriter& rewriter_;
+};
+
+}  // namespace s3oram::ring
