@@ -23,7 +23,7 @@ class AccessRecords {
   /// The path along which an access asks: that of its block's leaf, or a random one.
   enum class Path { of_block, random };
 
-  AccessRecords(OpenRing& ring, Committer& committer, Rewriter& rewriter)
+  AccessRecords(OpenRing& ring, RingCommitter& committer, Rewriter& rewriter)
       : ring_(ring), committer_(committer), rewriter_(rewriter) {}
 
   /// Chooses what a new access asks for, and commits the record. Errors: the volume died.
@@ -41,7 +41,7 @@ class AccessRecords {
   void hold_cached(Query& query);
 
   OpenRing& ring_;
-  Committer& committer_;
+  RingCommitter& committer_;
   Rewriter& rewriter_;
 };
 

@@ -8,7 +8,7 @@ namespace s3oram::ring {
 
 class GrowingRing final : public GrowingTree {
  public:
-  GrowingRing(OpenRing& ring, Committer& committer) : ring_(ring), committer_(committer) {}
+  GrowingRing(OpenRing& ring, RingCommitter& committer) : ring_(ring), committer_(committer) {}
 
   unsigned height() const override { return ring_.tree.height; }
   std::uint64_t blocks() const override { return ring_.places.mapped(); }
@@ -21,7 +21,7 @@ class GrowingRing final : public GrowingTree {
 
  private:
   OpenRing& ring_;
-  Committer& committer_;
+  RingCommitter& committer_;
 };
 
 }  // namespace s3oram::ring

@@ -21,7 +21,7 @@ namespace s3oram::ring {
 /// One executor; not thread-safe.
 class Rewriter {
  public:
-  Rewriter(OpenRing& ring, Committer& committer, Capacity& capacity, TopBlocks& top,
+  Rewriter(OpenRing& ring, RingCommitter& committer, Capacity& capacity, TopBlocks& top,
            TopSync& top_sync, const Seed& sealing_key)
       : ring_(ring),
         committer_(committer),
@@ -66,11 +66,11 @@ class Rewriter {
   bool must_wait(Leaf leaf);
 
   OpenRing& ring_;
-  Committer& committer_;
+  RingCommitter& committer_;
   Capacity& capacity_;
   TopSync& top_sync_;
   BucketFetcher fetcher_;
-  Preparer preparer_;
+  RingPreparer preparer_;
   bool may_evict_ = false;
   std::uint64_t next_rewrite_ = 0, next_eviction_ = 0;  // numbers of those that begin next
   std::uint64_t installed_ = 0;                         // rewrites that the server has committed

@@ -3,13 +3,13 @@
 
 namespace s3oram::ring {
 
-Committer::Committer(OpenRing& ring, RingState state)
+RingCommitter::RingCommitter(OpenRing& ring, RingState state)
     : ring_(ring),
       state_(std::move(state)),
       loop_(ring.environment.executor, ring.environment.database, ring.environment.clock,
             ring.servers.troubles(), ring.metrics, [this] { return begin(); }) {}
 
-CommitWork Committer::begin() {
+CommitWork RingCommitter::begin() {
   auto taken = std::make_shared<RingChanges>(std::exchange(ring_.pending, {}));
   auto freed = std::make_shared<std::set<CacheSlot>>(ring_.cache.begin_commit());
   CommitParticipant* const participant = participant_;

@@ -10,10 +10,10 @@
 namespace s3oram::ring {
 
 /// One executor; not thread-safe, except for set_participant() and has_ballast().
-class Committer {
+class RingCommitter {
  public:
   /// `state` has been opened but not loaded.
-  Committer(OpenRing& ring, RingState state);
+  RingCommitter(OpenRing& ring, RingState state);
 
   /// Runs `work(state)` on the database's thread.
   template <class Work>

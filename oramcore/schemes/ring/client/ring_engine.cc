@@ -54,8 +54,8 @@ Task<Status> RingEngine::open(Duration patience, Evictions evictions) {
   S3O_CO_ASSIGN(const bool restored, co_await refill_.restore());
   if (restored) co_await top_sync_.sync();
   S3O_CO_TRY(co_await finish_accesses(std::move(loaded.records)));
-  turns_.open();
   if (evictions == Evictions::as_due) rewriter_.allow_evictions();
+  turns_.open();
   rewriter_.begin_due();
   capacity_.count();
   capacity_.keep_known();

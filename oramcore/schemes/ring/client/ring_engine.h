@@ -65,7 +65,7 @@ class RingEngine final : public VolumeEngine {
   Task<Status> finish_accesses(std::map<Turn, TurnRecord> records);
 
   OpenRing ring_;
-  Committer committer_;
+  RingCommitter committer_;
   GrowingRing growing_;
   Capacity capacity_;
   TopBlocks top_;
@@ -73,9 +73,9 @@ class RingEngine final : public VolumeEngine {
   TopSync top_sync_;
   LogWriter log_writer_;
   Rewriter rewriter_;
-  Scrubber scrubber_;
+  RingScrubber scrubber_;
   AccessRecords records_;
-  Retriever retriever_;
+  RingRetriever retriever_;
   Turns turns_;
   RingSession session_;
 

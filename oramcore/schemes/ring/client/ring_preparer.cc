@@ -7,11 +7,11 @@
 
 namespace s3oram::ring {
 
-void Preparer::begin_session() {
+void RingPreparer::begin_session() {
   next_attempt_ = static_cast<std::uint32_t>(ring_.environment.random.u64());
 }
 
-EvictionId Preparer::new_attempt(const Rewrite& rewrite) {
+EvictionId RingPreparer::new_attempt(const Rewrite& rewrite) {
   EvictionId id{rewrite.number, {}};
   ring_.environment.random.fill(id.attempt);
   const std::uint64_t stamp = rewrite.number << 32 | next_attempt_++;
@@ -19,8 +19,8 @@ EvictionId Preparer::new_attempt(const Rewrite& rewrite) {
   return id;
 }
 
-Task<Status> Preparer::store(const Rewrite& rewrite, const EvictionId& id, const EvictionPlan& plan,
-                             Moved& moved) {
+Task<Status> RingPreparer::store(const Rewrite& rewrite, const EvictionId& id,
+                                 const EvictionPlan& plan, Moved& moved) {
   for (unsigned level = rewrite.first; level <= rewrite.last; ++level) {
     const BucketIndex bucket = bucket_on_path(rewrite.leaf, level);
     std::vector<OpenedBlock> contents;
@@ -48,7 +48,7 @@ Task<Status> Preparer::store(const Rewrite& rewrite, const EvictionId& id, const
   co_return Status{};
 }
 
-Task<Status> Preparer::store_bucket(BucketIndex bucket, const EvictionId& id, Bytes rows) {
+Task<Status> RingPreparer::store_bucket(BucketIndex bucket, const EvictionId& id, Bytes rows) {
   const std::size_t at_once = rows_in_message(ring_.params) * std::size_t{ring_.params.row_size};
   std::vector<Task<Result<Payload>>> asking;
   for (std::size_t at = 0; at < rows.size(); at += at_once) {
@@ -70,7 +70,8 @@ Task<Status> Preparer::store_bucket(BucketIndex bucket, const EvictionId& id, By
   co_return Status{};
 }
 
-Task<Status> Preparer::prepare(const Rewrite& rewrite, const EvictionId& id, unsigned next_height) {
+Task<Status> RingPreparer::prepare(const Rewrite& rewrite, const EvictionId& id,
+                                   unsigned next_height) {
   PrepareRequest request{.epoch = ring_.session.epoch,
                          .id = id,
                          .next_height = static_cast<std::uint8_t>(next_height),
@@ -86,7 +87,7 @@ Task<Status> Preparer::prepare(const Rewrite& rewrite, const EvictionId& id, uns
   co_return fail(answer.error());
 }
 
-Task<Status> Preparer::discard(const EvictionId& id) {
+Task<Status> RingPreparer::discard(const EvictionId& id) {
   S3O_CO_TRY(co_await ring_.servers.ask_all(Bytes(1, kServer), DiscardRequest::kType,
                                             encode(DiscardRequest{ring_.session.epoch, id})));
   attempt_.reset();

@@ -10,9 +10,9 @@
 namespace s3oram::ring {
 
 /// One executor; not thread-safe.
-class Preparer {
+class RingPreparer {
  public:
-  Preparer(OpenRing& ring, const Seed& sealing_key) : ring_(ring), sealing_key_(sealing_key) {}
+  RingPreparer(OpenRing& ring, const Seed& sealing_key) : ring_(ring), sealing_key_(sealing_key) {}
 
   /// Call it when the volume is opened, before anything else.
   void begin_session();

@@ -18,8 +18,8 @@ constexpr unsigned kReshuffles = 2;  // reshuffles that one access causes becaus
 
 /// Returns a verdict on each value: it is what was stored at its point, its rows are lost, or it
 /// was altered.
-Task<std::vector<Retriever::Verdict>> Retriever::verdicts(const std::vector<Ask>& asks,
-                                                          const RetrieveAnswer& answer) {
+Task<std::vector<RingRetriever::Verdict>> RingRetriever::verdicts(const std::vector<Ask>& asks,
+                                                                  const RetrieveAnswer& answer) {
   co_return co_await offload(ring_.environment.pool, [&] {
     std::vector<Verdict> each(asks.size(), Verdict::altered);
     for (std::size_t i = 0; answer.values.size() == asks.size() && i < asks.size(); ++i) {
@@ -40,7 +40,7 @@ Task<std::vector<Retriever::Verdict>> Retriever::verdicts(const std::vector<Ask>
 ///     the question is sent again after the next start.
 ///   - rows are lost: that bucket is first rewritten with what is left of it, and then the same
 ///     turn asks along the same path.
-Task<Result<Payload>> Retriever::values_of(Turn turn, Query& query) {
+Task<Result<Payload>> RingRetriever::values_of(Turn turn, Query& query) {
   for (unsigned altered = 0, reshuffles = 0;;) {
     const std::vector<Ask> asks = query.record.asks;
     const RetrieveRequest request{ring_.session.epoch, turn, asks};
@@ -87,7 +87,7 @@ Task<Result<Payload>> Retriever::values_of(Turn turn, Query& query) {
 
 /// Reads a slot of the top's cache: that of the block if it lies there, otherwise a random one. The
 /// server must not learn from the time taken which of the two it was.
-Task<void> Retriever::read_cache(BlockId block, std::optional<Place> place, CacheRead& to) {
+Task<void> RingRetriever::read_cache(BlockId block, std::optional<Place> place, CacheRead& to) {
   if (place)
     to.found.emplace(co_await top_.read_held(block, *place));
   else
@@ -96,7 +96,7 @@ Task<void> Retriever::read_cache(BlockId block, std::optional<Place> place, Cach
   to.end.notify_all();
 }
 
-Task<Result<std::optional<OpenedBlock>>> Retriever::retrieve(Turn turn, Query query) {
+Task<Result<std::optional<OpenedBlock>>> RingRetriever::retrieve(Turn turn, Query query) {
   const BlockId block = query.record.block;
   const std::uint64_t version = ring_.places.get(block).version;
   // Runs while the answers are in transit.

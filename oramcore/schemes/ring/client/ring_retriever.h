@@ -11,9 +11,9 @@
 namespace s3oram::ring {
 
 /// One executor; not thread-safe.
-class Retriever {
+class RingRetriever {
  public:
-  Retriever(OpenRing& ring, TopBlocks& top, Rewriter& rewriter, AccessRecords& records)
+  RingRetriever(OpenRing& ring, TopBlocks& top, Rewriter& rewriter, AccessRecords& records)
       : ring_(ring), top_(top), rewriter_(rewriter), records_(records) {}
 
   /// Returns the block; std::nullopt if it does not exist, or is not where it was looked for. Lets

@@ -3,7 +3,7 @@
 
 namespace s3oram::ring {
 
-Task<Result<Healed>> Scrubber::scrub(VolumeEngine::ScrubProgress progress) {
+Task<Result<Healed>> RingScrubber::scrub(VolumeEngine::ScrubProgress progress) {
   Healed healed;
   std::vector<BucketIndex> buckets;
   for (const auto& [bucket, held] : ring_.held) buckets.push_back(bucket);

@@ -6,9 +6,9 @@
 namespace s3oram::ring {
 
 /// One executor; not thread-safe.
-class Scrubber {
+class RingScrubber {
  public:
-  Scrubber(OpenRing& ring, const Rewriter& rewriter) : ring_(ring), rewriter_(rewriter) {}
+  RingScrubber(OpenRing& ring, const Rewriter& rewriter) : ring_(ring), rewriter_(rewriter) {}
 
   /// Errors: the volume died, ...
   Task<Result<Healed>> scrub(VolumeEngine::ScrubProgress progress);

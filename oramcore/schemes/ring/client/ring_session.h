@@ -11,7 +11,7 @@ namespace s3oram::ring {
 /// One executor; not thread-safe.
 class RingSession {
  public:
-  RingSession(OpenRing& ring, Committer& committer, const Rewriter& rewriter)
+  RingSession(OpenRing& ring, RingCommitter& committer, const Rewriter& rewriter)
       : ring_(ring), committer_(committer), rewriter_(rewriter) {}
 
   /// Refuses an old copy of the vault before the new epoch would shut out the newest one. Errors:
@@ -29,7 +29,7 @@ class RingSession {
   Task<Status> bring_server_along(OpenAnswer answer, Duration patience);
 
   OpenRing& ring_;
-  Committer& committer_;
+  RingCommitter& committer_;
   const Rewriter& rewriter_;
   bool probing_ = false;
 };

@@ -94,7 +94,7 @@ class RingParts : public testing::Test {
   TopBlocks top_{ring_};
   TopRefill refill_{ring_, top_};
   TopSync top_sync_{ring_, top_, refill_};
-  std::optional<Committer> committer_;
+  std::optional<RingCommitter> committer_;
   std::optional<GrowingRing> growing_;
   std::optional<Capacity> capacity_;
   std::optional<Rewriter> rewriter_;
