@@ -37,7 +37,8 @@ Status set_pair(const Wishes& wishes, VolumeParams& params) {
               params.bucket_size, params.evict_every);
 }
 
-/// Sets as many levels as were asked for, or as suit the data and the disk.
+/// Sets as many levels as were asked for, or as suit the data and the disk. check_params() must
+/// hold for one level; it holds for the chosen ones, too.
 Status choose_top(const Wishes& wishes, VolumeParams& params) {
   if (wishes.top_cache) {
     const unsigned levels = top_levels_for(params, *wishes.top_cache);
@@ -78,14 +79,6 @@ AccessTraffic access_traffic(const VolumeParams& params, const AccessCost& cost)
           .servers = 1};
 }
 
-/// Sets the levels of the top for the block size of `params`, and checks all numbers.
-Status set_top(const Wishes& wishes, VolumeParams& params) {
-  set_top_levels(params, 1);
-  S3O_TRY(check_params(params));  // the computations below rely on it
-  S3O_TRY(choose_top(wishes, params));
-  return check_params(params);
-}
-
 /// Returns the seconds from one access to the next when many are under way.
 double seconds_on_lines(const Wishes& wishes, const VolumeParams& params) {
   const AccessCost cost = ring::access_cost(params, height_with(params, wishes.expect));
@@ -116,10 +109,12 @@ Result<Choice> choose_ring(const Wishes& wishes) {
   params.evictor = Evictor::polynomial;
   S3O_TRY(set_pair(wishes, params));
   params.block_size = first_block_size(wishes);
-  S3O_TRY(set_top(wishes, params));
+  set_top_levels(params, 1);
+  S3O_TRY(check_params(params));
+  S3O_TRY(choose_top(wishes, params));
   while (wants_smaller_blocks(wishes, params.block_size, seconds_on_lines(wishes, params))) {
     params.block_size /= 2;
-    S3O_TRY(set_top(wishes, params));
+    S3O_TRY(choose_top(wishes, params));
   }
   const std::uint64_t blocks = (wishes.expect + params.block_size - 1) / params.block_size;
   return Choice{params,
