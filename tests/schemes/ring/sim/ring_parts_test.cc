@@ -1,4 +1,4 @@
-// Parts of a ring's engine without the engine, and without a server: the blocks of the top in
+// Tests parts of a ring's engine without the engine and without a server: the blocks of the top in
 // top.cache, and the order in which accesses get their turns.
 #include <gtest/gtest.h>
 
