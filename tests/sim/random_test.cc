@@ -83,6 +83,9 @@ TEST(Simulator, SeedsThatOnceFoundSomething) {
   // 100171: a ring's server alters the log when top.cache is rebuilt from it.
   for (const std::uint64_t seed : {100171})
     EXPECT_EQ(simulate(seed, test::Loser::nobody, SchemeKind::ring).failure, "") << seed;
+  // 300178: a ring's tree has fewer slots than blocks, so that all turns log the top again.
+  for (const std::uint64_t seed : {300178})
+    EXPECT_EQ(simulate(seed, test::Loser::client, SchemeKind::ring).failure, "") << seed;
 }
 
 TEST(Simulator, ASeedGivesTheSameRunAgain) {

@@ -98,6 +98,16 @@ TEST(RingParams, AnAccessCostsWhatIsPromised) {
   EXPECT_LE(cost.read_down, 11);
 }
 
+// If there are more than Z blocks for each leaf, blocks fill the top, and all turns log them again.
+TEST(RingParams, AFullTreeHasRoomForItsBlocks) {
+  VolumeParams params = kHome;
+  EXPECT_EQ(Params(params).filling(), params.evict_every);
+  params.bucket_size = 1;
+  params.evict_every = 4;
+  EXPECT_EQ(capacity(10, Params(params).filling()), 1u << 10);
+  EXPECT_EQ(height_for(params, 1u << 10), 10u);
+}
+
 TEST(RingParams, TheStoreIsThreeTimesTheDataAndTheLog) {
   VolumeParams params = kHome;
   for (const unsigned height : {10u, 14u}) {
