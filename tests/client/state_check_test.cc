@@ -342,5 +342,46 @@ TEST_F(CheckTest, ATreeThatCannotBeIsRefused) {
   EXPECT_FALSE(check().findings[0].mendable());
 }
 
+// A bad row of marks costs only what a repair of that bucket could have proven.
+TEST_F(CheckTest, BadMarksAreDropped) {
+  const MarkRow row{.eviction = 6, .height = kHeight, .marks = {Mark{1}, Mark{2}, std::nullopt}};
+  const BucketIndex sound[] = {2, 13, kStashBucket};
+  const auto put_marks = [](BucketIndex bucket, const Bytes& bytes) {
+    std::string hex;
+    for (const std::uint8_t byte : bytes) hex += fmt::format("{:02x}", byte);
+    return fmt::format("INSERT OR REPLACE INTO marks VALUES ({}, x'{}')", bucket, hex);
+  };
+  const auto findings = [&] {
+    Database database = open();
+    StateCheck found = read_state(database, params());
+    check_further(found, params());
+    check_marks(database, found);
+    std::vector<std::string> kinds;
+    for (const Finding& finding : found.findings) kinds.push_back(finding.kind);
+    EXPECT_TRUE(repair_state(database, params(), found));
+    return kinds;
+  };
+  for (const BucketIndex bucket : sound) alter(put_marks(bucket, encode_marks(bucket, row)));
+  EXPECT_TRUE(findings().empty());
+  Bytes flipped = encode_marks(12, row);
+  flipped[20] ^= 1;
+  alter(put_marks(12, flipped));
+  alter(put_marks(3, encode_marks(2, row)));  // of another bucket
+  alter(put_marks(4, {}));
+  alter("INSERT INTO marks VALUES (5, 'x')");
+  alter(put_marks(1, encode_marks(1, row)));    // the root has no bucket
+  alter(put_marks(16, encode_marks(16, row)));  // beyond the tree
+  alter(put_marks(0, encode_marks(0, row)));
+  EXPECT_EQ(findings(), std::vector<std::string>(7, "bad-mark"));
+  EXPECT_TRUE(findings().empty()) << "they were dropped";
+  Database database = open();
+  auto left = database.prepare("SELECT bucket FROM marks ORDER BY bucket");
+  ASSERT_TRUE(left);
+  for (const BucketIndex bucket : sound) {
+    ASSERT_TRUE(left->step());
+    EXPECT_EQ(static_cast<BucketIndex>(left->integer(0)), bucket);
+  }
+}
+
 }  // namespace
 }  // namespace s3oram

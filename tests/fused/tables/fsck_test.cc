@@ -211,6 +211,7 @@ INSTANTIATE_TEST_SUITE_P(
              "vault.db, table positions",
              {}},
         Case{"INSERT INTO stash VALUES (3, x'01')", "stray-block", "vault.db, table stash", {}},
+        Case{"INSERT INTO marks VALUES (2, x'01')", "bad-mark", "vault.db, table marks", {}},
         Case{
             "INSERT INTO intents VALUES (-1, 0, 0, 0, 0)", "intent", "vault.db, table intents", {}},
         Case{"INSERT INTO intents VALUES (3, 0, 0, 0, 0)",
