@@ -337,20 +337,22 @@ class Choice {
 
 class Twins {
  public:
-  Twins(std::uint64_t seed, unsigned rounds, Evictor evictor)
+  Twins(std::uint64_t seed, unsigned rounds, Evictor evictor, std::function<bool()> go_on)
       : random_(seed),
         rounds_(rounds),
+        go_on_(std::move(go_on)),
         params_(volume_of(evictor, static_cast<std::uint16_t>(3 + below(3)))),
         liar_(static_cast<Party>(1 + below(3))),
         one_(std::make_unique<Life>(params_, seed, liar_)),
         other_(std::make_unique<Life>(params_, seed, liar_)) {}
 
   LiesReport live() {
-    for (; report_.rounds < rounds_ && report_.failure.empty(); ++report_.rounds) {
+    for (bool last = false; !last && report_.failure.empty(); ++report_.rounds) {
+      last = report_.rounds + 1 >= rounds_ || !go_on_();
       std::vector<Lie> lies(1 + below(2));
       for (Lie& lie : lies) lie = draw_lie(random_, params_.is_mirror());
       try {
-        live_through(lies);
+        live_through(lies, last);
       } catch (const std::exception& error) {
         report_.failure = error.what();
         // Coroutines that still wait refer to frames that are gone, so they are never destroyed.
@@ -367,7 +369,7 @@ class Twins {
   std::uint64_t below(std::uint64_t end) {
     return std::uniform_int_distribution<std::uint64_t>(0, end - 1)(random_);
   }
-  void live_through(const std::vector<Lie>& lies) {
+  void live_through(const std::vector<Lie>& lies, bool last) {
     one_->begin(lies);
     other_->begin(lies);
     Choice one(random_), other(random_);
@@ -388,7 +390,7 @@ class Twins {
     report_.failure = difference(*one_, *other_);
     if (report_.failure.empty()) report_.failure = difference(*other_, *one_);
     const bool ended = one_->stopped() || other_->stopped();
-    if (ended || report_.rounds % 16 == 15 || report_.rounds + 1 == rounds_) {
+    if (ended || report_.rounds % 16 == 15 || last) {
       one_->check();
       other_->check();
       // Blocks that were read while evictions had stopped return to the tree. Dummy reads do not.
@@ -405,6 +407,7 @@ class Twins {
 
   std::mt19937_64 random_;
   const unsigned rounds_;
+  const std::function<bool()> go_on_;
   const VolumeParams params_;
   const Party liar_;
   std::unique_ptr<Life> one_, other_;
@@ -413,8 +416,9 @@ class Twins {
 
 }  // namespace
 
-LiesReport live_with_lies(std::uint64_t seed, unsigned rounds, Evictor evictor) {
-  return Twins(seed, rounds, evictor).live();
+LiesReport live_with_lies(std::uint64_t seed, unsigned rounds, Evictor evictor,
+                          std::function<bool()> go_on) {
+  return Twins(seed, rounds, evictor, std::move(go_on)).live();
 }
 
 }  // namespace s3oram::test

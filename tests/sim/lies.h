@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "oramcore/protocol/params.h"
@@ -22,7 +23,10 @@ struct LiesReport {
 /// Runs one seed for this many rounds, in volumes of three servers with this evictor: shuffle
 /// (s3oram) or selection (mirror). Checks that no read returns a wrong byte, none hangs, no lie
 /// ends a volume or costs it a block, no honest server is named as a liar, and that the clients'
-/// requests after a lie do not depend on what they read or write.
-LiesReport live_with_lies(std::uint64_t seed, unsigned rounds, Evictor evictor);
+/// requests after a lie do not depend on what they read or write. Once `go_on` returns false, the
+/// next round is the last.
+LiesReport live_with_lies(
+    std::uint64_t seed, unsigned rounds, Evictor evictor,
+    std::function<bool()> go_on = [] { return true; });
 
 }  // namespace s3oram::test

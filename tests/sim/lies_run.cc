@@ -4,8 +4,10 @@
 //
 // Runs seeds N, N+1, ..., each with this many rounds of lies in two volumes (lies.h), until `runs`
 // have run or `seconds` have passed. A run that fails ends the program, with exit code 1 and the
-// line that replays it.
+// line that replays it. Says every minute what it has done so far. SIGTERM or SIGINT ends it after
+// the round under way, which is checked like any last one; a second signal ends it at once.
 #include <malloc.h>
+#include <signal.h>
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
@@ -15,6 +17,56 @@
 #include <random>
 
 #include "tests/sim/lies.h"
+
+namespace s3oram::test {
+namespace {
+
+constexpr double kTellEvery = 60;  // seconds
+
+volatile sig_atomic_t stopped = 0;
+
+void stop(int number) {
+  stopped = 1;
+  signal(number, SIG_DFL);
+}
+
+/// The work of all runs so far.
+class Tally {
+ public:
+  void add(const LiesReport& report) {
+    ++runs;
+    failures += !report.failure.empty();
+    sum_.lies += report.lies;
+    sum_.rounds += report.rounds;
+    sum_.accesses += report.accesses;
+    sum_.failed += report.failed;
+    sum_.named += report.named;
+    sum_.stopped += report.stopped;
+  }
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  }
+  void tell() const {
+    std::printf(
+        "%llu runs in %.1f s: %llu lies in %llu rounds, %llu accesses, %llu of them failed; the "
+        "liar was named after %llu rounds, evictions stopped after %llu; %llu runs failed\n",
+        static_cast<unsigned long long>(runs), seconds(),
+        static_cast<unsigned long long>(sum_.lies), static_cast<unsigned long long>(sum_.rounds),
+        static_cast<unsigned long long>(sum_.accesses),
+        static_cast<unsigned long long>(sum_.failed), static_cast<unsigned long long>(sum_.named),
+        static_cast<unsigned long long>(sum_.stopped), static_cast<unsigned long long>(failures));
+    std::fflush(stdout);
+  }
+
+  std::uint64_t runs = 0, failures = 0;
+
+ private:
+  LiesReport sum_;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+}  // namespace s3oram::test
 
 int main(int argc, char** argv) {
   using namespace s3oram;
@@ -35,40 +87,31 @@ int main(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   spdlog::set_level(verbose ? spdlog::level::debug : spdlog::level::off);
-  const auto start = std::chrono::steady_clock::now();
-  const auto passed = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-  LiesReport sum;
-  std::uint64_t done = 0, failures = 0;
-  for (; done < runs && passed() < seconds; ++done) {
-    const std::uint64_t seed = first + done;
+  signal(SIGTERM, stop);
+  signal(SIGINT, stop);
+  Tally tally;
+  double tell_at = kTellEvery;
+  while (tally.runs < runs && tally.seconds() < seconds && stopped == 0) {
+    const std::uint64_t seed = first + tally.runs;
     LiesReport report;
     try {
-      report = live_with_lies(seed, rounds, mirror ? Evictor::selection : Evictor::shuffle);
+      report = live_with_lies(seed, rounds, mirror ? Evictor::selection : Evictor::shuffle,
+                              [] { return stopped == 0; });
     } catch (const std::exception& error) {
       report.failure = error.what();
     }
-    sum.lies += report.lies;
-    sum.rounds += report.rounds;
-    sum.accesses += report.accesses;
-    sum.failed += report.failed;
-    sum.named += report.named;
-    sum.stopped += report.stopped;
-    if (report.failure.empty()) continue;
-    std::printf("%s\nreplay with: lies_run%s --seed %llu --rounds %u --runs 1 --verbose\n",
-                report.failure.c_str(), mirror ? " --mirror" : "",
-                static_cast<unsigned long long>(seed), rounds);
-    std::fflush(stdout);
-    ++failures;
-    if (!go_on) break;
+    tally.add(report);
+    if (!report.failure.empty()) {
+      std::printf("%s\nreplay with: lies_run%s --seed %llu --rounds %u --runs 1 --verbose\n",
+                  report.failure.c_str(), mirror ? " --mirror" : "",
+                  static_cast<unsigned long long>(seed), rounds);
+      std::fflush(stdout);
+      if (!go_on) break;
+    }
+    if (tally.seconds() < tell_at) continue;
+    tally.tell();
+    tell_at = tally.seconds() + kTellEvery;
   }
-  std::printf(
-      "%llu runs in %.1f s: %llu lies in %llu rounds, %llu accesses, %llu of them failed; the liar "
-      "was named after %llu rounds, evictions stopped after %llu; %llu runs failed\n",
-      static_cast<unsigned long long>(done), passed(), static_cast<unsigned long long>(sum.lies),
-      static_cast<unsigned long long>(sum.rounds), static_cast<unsigned long long>(sum.accesses),
-      static_cast<unsigned long long>(sum.failed), static_cast<unsigned long long>(sum.named),
-      static_cast<unsigned long long>(sum.stopped), static_cast<unsigned long long>(failures));
-  return failures > 0 ? 1 : 0;
+  tally.tell();
+  return tally.failures > 0 ? 1 : 0;
 }
