@@ -145,6 +145,18 @@ MUTANTS = [
         "if (before && before->was_leaf(bucket))", "if (false && before->was_leaf(bucket))",
         "positions_test", "MarkTableTest.MarksStayWithTheContentWhenTheTreeGrows"),
     Mutant(
+        "unbelievable-marks", "Marks that more servers contradict than may lie are not believed",
+        ENGINE + "prover.cc",
+        "if (named.size() > state_.params.scheme.threshold) {",
+        "if (named.size() > state_.servers.count()) {",
+        "marks_test", "*Marks.ThatFitNoServerAreNotBelieved/*"),
+    Mutant(
+        "damage-hides-liars", "A server that lies is named though others show no whole bucket",
+        ENGINE + "prover.cc",
+        "if (named.size() > state_.params.scheme.threshold) {",
+        "if (shown->fitting.empty()) {",
+        "marks_test", "*Marks.ShowALiarBesideAServerWithDamagedSlots/*"),
+    Mutant(
         "header-not-looked-at", "No entry of a mirror's header may change unnoticed",
         "oramcore/schemes/mirror/protocol/layers.cc",
         "sound_ = rest == 0;", "sound_ = rest == 0 || layers < kLayers;",

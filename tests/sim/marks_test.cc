@@ -112,6 +112,45 @@ TEST_P(Marks, ShowWhoTellsBothTheSameLie) {
   go_on();
 }
 
+// A helper lies, and the other one has meanwhile a damaged slot in each bucket, so it shows no
+// whole bucket whose shares fit. The liar is found out all the same.
+TEST_P(Marks, ShowALiarBesideAServerWithDamagedSlots) {
+  ASSERT_NO_FATAL_FAILURE(fill_and_settle());
+  ASSERT_NO_FATAL_FAILURE(lose(3));
+  ASSERT_NO_FATAL_FAILURE(lie_about_buckets(1));
+  std::set<std::uint64_t> of_damaged;  // numbers of questions
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (type_of(message) != MessageType::read_slot) return true;
+    if (from == kClient && to == 2 && is_question(message)) {
+      const auto read = decode<ReadSlotRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+      const unsigned buffer = cluster_.params().root_buffer_slots();
+      const bool in_root_buffer = read->at.bucket == kRoot && read->at.slot < buffer;
+      const unsigned slot = read->at.bucket == kRoot ? read->at.slot - buffer : read->at.slot;
+      if (!in_root_buffer && slot % cluster_.params().bucket_size == 0)
+        of_damaged.insert(number_of(message));
+    }
+    if (from != 2 || to != kClient || !of_damaged.contains(number_of(message))) return true;
+    Bytes damaged = message;
+    damaged.resize(Rpc::kHeaderSize);
+    damaged[4] = static_cast<std::uint8_t>(Errc::corrupt);
+    cluster_.network.deliver(from, to, damaged);
+    return false;
+  };
+  const auto lied_to = repair({3});
+  cluster_.network.filter = {};
+  ASSERT_OK(lied_to);
+  EXPECT_FALSE(of_damaged.empty());
+  EXPECT_GT(lied_to->lost, 0u);
+  EXPECT_EQ(lied_to->unproven, 0u);
+  for (Party server = 1; server <= 3; ++server)
+    EXPECT_EQ(is_named(server), server == 1) << "server " << int{server};
+  ASSERT_NO_FATAL_FAILURE(lie_about_buckets(1));  // takes the change back
+  const auto healed = repair({3});
+  ASSERT_OK(healed);
+  EXPECT_EQ(healed->lost + healed->unproven, 0u);
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
 // At most one server lies. If no server has the shares of its mark, nothing may be given up for it.
 TEST_P(Marks, ThatFitNoServerAreNotBelieved) {
   ASSERT_NO_FATAL_FAILURE(fill_and_settle());
