@@ -68,11 +68,8 @@ class Values {
     const std::uint8_t tag = byte();
     if (tag == kNull) {
       statement.bind_null(at);
-    } else if (tag >= kInteger && tag <= kInteger + 8) {
-      std::uint64_t zigzag = 0;
-      const ByteSpan bytes = take(tag - kInteger);
-      if (!bytes.empty()) std::memcpy(&zigzag, bytes.data(), bytes.size());
-      statement.bind(at, static_cast<std::int64_t>(zigzag >> 1 ^ (0 - (zigzag & 1))));
+    } else if (is_integer(tag)) {
+      statement.bind(at, integer(tag));
     } else if (tag == kText || tag == kBlob) {
       std::uint32_t length = 0;
       if (const ByteSpan bytes = take(sizeof length); !bytes.empty())
@@ -88,8 +85,22 @@ class Values {
     }
     return tag != kNull;
   }
+  /// Returns the next value if it is an inode number that a new inode may get, and otherwise 0.
+  Ino next_ino() {
+    const std::uint8_t tag = byte();
+    const auto ino = is_integer(tag) ? static_cast<Ino>(integer(tag)) : 0;
+    return !failed_ && ino <= kLargestNewIno ? ino : 0;
+  }
 
  private:
+  static bool is_integer(std::uint8_t tag) { return tag >= kInteger && tag <= kInteger + 8; }
+  std::int64_t integer(std::uint8_t tag) {
+    std::uint64_t zigzag = 0;
+    const ByteSpan bytes = take(tag - kInteger);
+    if (!bytes.empty()) std::memcpy(&zigzag, bytes.data(), bytes.size());
+    return static_cast<std::int64_t>(zigzag >> 1 ^ (0 - (zigzag & 1)));
+  }
+
   ByteSpan left_;
   bool failed_ = false;
 };
@@ -127,7 +138,8 @@ Result<TablesDump> TablesDump::open(const std::string& database, Disk& disk, Dam
   S3O_TRY(dump.database_.execute("BEGIN"));
   S3O_ASSIGN(const auto checksums, has_checksums(dump.database_));
   dump.checksums_ = checksums;
-  S3O_TRY(dump.read_row());  // the first read fixes the snapshot
+  S3O_ASSIGN(dump.reserved_, read_reserved(dump.database_));  // the first read fixes the snapshot
+  S3O_TRY(dump.read_row());
   return dump;
 }
 
@@ -166,6 +178,7 @@ Status TablesDump::read_row() {
       !problem.empty() && damaged_ == Damaged::refused)
     return fail(Errc::damaged_vault, "vault.db: {}", problem);
   ready_.push_back(kEnd);
+  put_integer(ready_, static_cast<std::int64_t>(reserved_));
   ended_ = true;
   return {};
 }
@@ -178,7 +191,7 @@ Result<Bytes> TablesDump::next(std::size_t most) {
   return part;
 }
 
-Result<std::uint64_t> load_tables(Database& database, ByteSpan dump) {
+Result<LoadedTables> load_tables(Database& database, ByteSpan dump) {
   std::map<std::uint8_t, Statement> puts;
   for (const std::uint8_t changed : {std::uint8_t{0}, kChanged})
     for (std::size_t table = 0; table < std::size(kTables); ++table) {
@@ -190,7 +203,7 @@ Result<std::uint64_t> load_tables(Database& database, ByteSpan dump) {
   Values values(dump);
   for (std::uint64_t rows = 0;;) {
     const std::uint8_t tag = values.byte();
-    if (tag == kEnd && !values.failed()) return rows;
+    if (tag == kEnd && !values.failed()) return LoadedTables{rows, values.next_ino()};
     const auto found = puts.find(tag);
     if (found == puts.end()) break;
     Statement& put = found->second;

@@ -2,10 +2,11 @@
 // of one block each.
 //
 //   block   "s3oback1" 8 · identity 16 · generation 8 · time 8 · index 4 · count 4 · used 4 · part
-//   dump    rows: table 1 · a value for each of its columns; then 0
+//   dump    rows: table 1 · a value for each of its columns; then 0; then read_reserved(), a value
 //   value   0: null; 1 + n: an integer of n bytes, zigzag; 10: a text, 11: a blob (length 4, bytes)
 //
-// Tables: 1 inodes, 2 dentries, 3 extents, 4 xattrs, columns as in rows.h.
+// Tables: 1 inodes, 2 dentries, 3 extents, 4 xattrs, columns as in rows.h. Dumps of older versions
+// end before the last value, which programs of these versions do not read.
 #pragma once
 
 #include <array>
@@ -13,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "fused/tables/inode_numbers.h"
 #include "fused/tables/table_reader.h"
 #include "oramcore/base/bytes.h"
 #include "oramcore/base/error.h"
@@ -64,13 +66,18 @@ class TablesDump {
   Damaged damaged_ = Damaged::refused;
   std::optional<TableReader> rows_;  // the rows of the current table
   TableTotals totals_;
+  Ino reserved_ = 0;  // read_reserved()
   std::size_t table_ = 0;
   bool checksums_ = false, ended_ = false;
   Bytes ready_;  // read and not yet taken
 };
 
-/// Inserts the rows of a dump into the tables, which must exist and be empty. Returns the number of
-/// rows. Errors: damaged_vault.
-Result<std::uint64_t> load_tables(Database& database, ByteSpan dump);
+struct LoadedTables {
+  std::uint64_t rows = 0;
+  Ino reserved = 0;  // read_reserved() when the dump was made; 0 if the dump does not say it
+};
+/// Inserts the rows of a dump into the tables, which must exist and be empty. Errors:
+/// damaged_vault.
+Result<LoadedTables> load_tables(Database& database, ByteSpan dump);
 
 }  // namespace s3oram

@@ -40,7 +40,7 @@ Result<Ino> largest_new_ino(Database& database) {
 }
 
 /// Replaces the tables, in the caller's transaction. Returns the number of rows. `reserved` is what
-/// read_reserved() returned; 0 if it is not known, because the rows come from a backup.
+/// read_reserved() returns now; 0 if it is not known, because the rows come from a backup.
 Result<std::uint64_t> put_files(Database& database, ByteSpan dump, Ino reserved,
                                 const std::vector<BackupList>& backups) {
   S3O_TRY(make_tables(database));
@@ -49,15 +49,14 @@ Result<std::uint64_t> put_files(Database& database, ByteSpan dump, Ino reserved,
       "DELETE FROM xattrs;"));
   S3O_TRY(database.execute(
       fmt::format("INSERT INTO fs_state (name, value) VALUES ('format', {})", kFormat)));
-  auto rows = load_tables(database, dump);
-  if (!rows) return rows;
+  S3O_ASSIGN(const auto loaded, load_tables(database, dump));
   if (reserved == 0) {
     S3O_ASSIGN(const auto largest, largest_new_ino(database));
-    reserved = std::min(largest + kSkippedByRestore, kLargestNewIno);
+    reserved = std::min(std::max(largest, loaded.reserved) + kSkippedByRestore, kLargestNewIno);
   }
   S3O_TRY(note_reserved(database, reserved));
   S3O_TRY(write_lists(database, backups));
-  return rows;
+  return loaded.rows;
 }
 
 /// Returns the newest whole backup; std::nullopt if there is none.

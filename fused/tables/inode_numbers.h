@@ -11,8 +11,9 @@ namespace s3oram {
 
 /// The number of inode numbers that are reserved at a time; a crash may skip them.
 inline constexpr Ino kReservedAtOnce = 1 << 16;
-/// A restore skips this many numbers above the largest one in the backup of the names, because
-/// others may have been given out and freed since. More are unlikely.
+/// A restore skips this many numbers above those that were reserved when the backup of the names
+/// was made, because others may have been given out since. More are unlikely. (A backup of an older
+/// version does not say what was reserved; then the restore skips from the largest number in it.)
 inline constexpr Ino kSkippedByRestore = 1 << 24;
 
 /// Returns the first number that is not reserved; 0 if none is stored, or an impossible one.

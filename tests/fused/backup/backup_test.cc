@@ -1,5 +1,6 @@
 // Tests backups of the tables of files, and what they restore when vault.db is gone.
 #include <atomic>
+#include <bit>
 #include <map>
 #include <random>
 #include <thread>
@@ -136,6 +137,48 @@ TEST_F(BackupTest, ARowThatHasChangedByItselfIsInNoBackup) {
   ASSERT_FALSE(changed);
   EXPECT_EQ(changed.error(), EIO);
   EXPECT_EQ(read(find("b")), "others");
+}
+
+// Handles of inodes that were gone before the backup must not find others, however many they were.
+TEST_F(BackupTest, NumbersThatWereGivenOutBeforeItAreNotUsedAgain) {
+  constexpr Ino kGivenOut = 3 * kSkippedByRestore;
+  write_file("kept", "content");
+  unmount();
+  {
+    auto database =
+        Database::open((folder.path() / "vault.db").string(), Database::Mode::read_write);
+    ASSERT_TRUE(database);
+    ASSERT_TRUE(note_reserved(*database, kGivenOut));  // as if their inodes were gone
+  }
+  mount();
+  back_up();
+  lose();
+  ASSERT_TRUE(restored_) << restored_.error().message;
+  EXPECT_GE(create("new"), kGivenOut + kSkippedByRestore);
+  EXPECT_EQ(read(find("kept")), "content");
+}
+
+TEST_F(BackupTest, ADumpOfAnOlderVersionDoesNotSayWhichNumbersWereGivenOut) {
+  write_file("kept", "content");
+  ASSERT_TRUE(fs->sync_all());
+  auto dump = TablesDump::open((folder.path() / "vault.db").string(), system_disk(),
+                               TablesDump::Damaged::refused);
+  ASSERT_TRUE(dump);
+  auto bytes = dump->next(1 << 20);
+  ASSERT_TRUE(bytes);
+  auto database = Database::open((folder.path() / "other.db").string(), Database::Mode::create);
+  ASSERT_TRUE(database && make_tables(*database));
+  const auto load = [&] {
+    EXPECT_TRUE(database->begin());
+    auto loaded = load_tables(*database, *bytes);
+    EXPECT_TRUE(loaded);
+    database->rollback();
+    return loaded ? loaded->reserved : Ino{1};
+  };
+  const Ino said = load();
+  EXPECT_GT(said, find("kept"));
+  bytes->resize(bytes->size() - 1 - (std::bit_width(2 * said) + 7) / 8);  // without that value
+  EXPECT_EQ(load(), 0u);
 }
 
 TEST_F(BackupTest, ManyNamesTakeSeveralBlocks) {
