@@ -94,6 +94,36 @@ Status check_scheme_options(const InitOptions& options, SchemeKind kind) {
   return {};
 }
 
+/// Says how the options give this number of servers.
+std::string how_many(const InitOptions& options, std::size_t servers) {
+  if (options.local) return fmt::format("--servers {}", servers);
+  const std::string_view what = options.invites() ? "address of a server" : "--server";
+  return fmt::format("{} is given {} time{}", what, servers, servers == 1 ? "" : "s");
+}
+
+/// Adds the options that give numbers to an error about numbers, unless it names some itself.
+Error naming_options(const InitOptions& options, Error error) {
+  if (error.code != Errc::usage || error.message.find("--") != std::string::npos) return error;
+  std::string given;
+  const auto add = [&](const char* name, const auto& value) {
+    if (value) given += fmt::format("{}{} {}", given.empty() ? "" : " ", name, value);
+  };
+  add("--block-size", options.block_size);
+  add("--evict-every", options.evict_every);
+  add("--bucket-size", options.bucket_size);
+  add("--first-height", options.first_height == 1 ? 0 : options.first_height);
+  if (options.top_cache) add("--top-cache", *options.top_cache);
+  if (options.threshold != 1) add("--privacy-threshold", options.threshold);
+  const auto add_name = [&](const char* name, const std::string& value, std::string_view usual) {
+    if (value != usual) given += fmt::format("{}{} {}", given.empty() ? "" : " ", name, value);
+  };
+  add_name("--privacy", options.privacy, "computational");
+  add_name("--evictor", options.evictor, "");
+  add_name("--security", options.security, "");
+  if (!given.empty()) error.message = given + ": " + error.message;
+  return error;
+}
+
 Result<Wishes> wishes_of(const InitOptions& options) {
   Wishes wishes;
   wishes.local = options.local;
@@ -106,18 +136,21 @@ Result<Wishes> wishes_of(const InitOptions& options) {
   const auto [least, most] = servers_of(wishes.kind, options.threshold);
   const std::size_t servers = options.local && given == 0 ? least : given;
   if (servers < least || servers > most)
-    return fail(Errc::usage, "{} server{}: {}{} needs {} of them", servers, servers == 1 ? "" : "s",
+    return fail(Errc::usage, "{}: {}{} needs {} server{}", how_many(options, servers),
                 name_of(kSchemes, wishes.kind),
                 wishes.kind == SchemeKind::ring
                     ? ""
                     : fmt::format(" with --privacy-threshold {}", options.threshold),
-                least == most ? std::to_string(least) : fmt::format("{} to {}", least, most));
+                least == most ? std::to_string(least) : fmt::format("{} to {}", least, most),
+                most == 1 ? "" : "s");
   const bool ring = wishes.kind == SchemeKind::ring;
   wishes.scheme = {static_cast<std::uint8_t>(ring ? 0 : options.threshold),
                    static_cast<std::uint8_t>(servers)};
   wishes.expect = options.expect;
   if (!options.line.empty()) {
-    S3O_ASSIGN(wishes.lines, parse_line(options.line));
+    const auto line = parse_line(options.line);
+    if (!line) return fail(Errc::usage, "--line: {}", line.error().message);
+    wishes.lines = *line;
   }
   wishes.lines.between = options.between * kMegabit;
   S3O_TRY(take_name(kPrivacies, "--privacy", options.privacy, wishes.privacy));
@@ -134,7 +167,9 @@ Result<Wishes> wishes_of(const InitOptions& options) {
 }
 
 Result<Choice> choose(const InitOptions& options, const Wishes& wishes) {
-  S3O_ASSIGN(auto choice, choose_volume(wishes));
+  auto chosen = choose_volume(wishes);
+  if (!chosen) return fail(naming_options(options, std::move(chosen).error()));
+  Choice choice = *std::move(chosen);
   choice.params.first_height =
       std::max(choice.params.first_height, static_cast<std::uint8_t>(options.first_height));
   // The client can rely on this, because these schemes check the servers in any case.
@@ -142,7 +177,8 @@ Result<Choice> choose(const InitOptions& options, const Wishes& wishes) {
     choice.params.security = Security::malicious;
   if (!options.security.empty())
     S3O_TRY(take_name(kSecurities, "--security", options.security, choice.params.security));
-  S3O_TRY(check_params(choice.params));
+  if (auto checked = check_params(choice.params); !checked)
+    return fail(naming_options(options, std::move(checked).error()));
   return choice;
 }
 
@@ -390,7 +426,7 @@ void add_number_options(CLI::App& app, InitOptions& options) {
   app.add_option("--between", options.between, "Speed between servers in Mbit/s")
       ->type_name("RATE")
       ->check(CLI::PositiveNumber)
-      ->group("");
+      ->group(kSeldomUsed);
   app.add_option("--privacy", options.privacy, "computational (default) or information-theoretic")
       ->type_name("KIND");
   app.add_option("--evictor", options.evictor,
@@ -412,14 +448,14 @@ void add_number_options(CLI::App& app, InitOptions& options) {
       ->check(CLI::Range(1U, kMostBucketSize));
   app.add_flag("--allow-overflow", options.allow_overflow,
                "Accept a smaller Z, whose overflows servers can see")
-      ->group("");  // seldom used, so --help leaves it out to fit a terminal
+      ->group(kSeldomUsed);
   app.add_option("--top-cache", options.top_cache,
                  "Part of a ring's tree kept here; default: automatic")
       ->transform(size_from(1))
       ->type_name("SIZE");
   app.add_option("--first-height", options.first_height,
                  "Levels of the new tree; it grows by itself")
-      ->group("")  // seldom used, so --help leaves it out to fit a terminal
+      ->group(kSeldomUsed)
       ->capture_default_str()
       ->type_name("H")
       ->check(CLI::Range(1U, kMostFirstHeight));

@@ -57,8 +57,9 @@ Status check_other_servers(const VaultConfig& now, const VaultConfig& next) {
           return other.key == server.key || other.host_port == server.host_port;
         }))
       return fail(Errc::usage,
-                  "{} is already a server of the vault, and a server holds one volume: start "
-                  "another s3oramfs-serverd there, with a store and a port of its own",
+                  "--server {}: it is already a server of the vault, and a server holds one "
+                  "volume: start another s3oramfs-serverd there, with a store and a port of its "
+                  "own",
                   server.host_port);
   return {};
 }

@@ -177,7 +177,7 @@ Status note(const Args& args) {
   app.add_option("ADDRESS", address, "HOST:PORT,KEY: its new address and key")->required();
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};
-  S3O_ASSIGN(auto servers, parse_servers({address}));
+  S3O_ASSIGN(auto servers, parse_servers({address}, "ADDRESS"));
   S3O_TRY(become_owner(name));
   S3O_ASSIGN(auto vault, find_vault(name));
   S3O_TRY(lock_vault(vault));

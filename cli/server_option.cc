@@ -18,20 +18,20 @@ bool is_host_port(const std::string& text) {
 
 }  // namespace
 
-Result<std::vector<ServerAddress>> parse_servers(const std::vector<std::string>& options) {
+Result<std::vector<ServerAddress>> parse_servers(const std::vector<std::string>& values,
+                                                 std::string_view option) {
   std::vector<ServerAddress> servers;
-  for (const std::string& option : options) {
-    const std::size_t comma = option.rfind(',');
-    if (comma == std::string::npos || !is_host_port(option.substr(0, comma)))
-      return fail(Errc::usage,
-                  "--server {}: not of the form HOST:PORT,KEY (an IPv6 address in brackets)",
-                  option);
-    auto key = parse_public_key(option.substr(comma + 1));
-    if (!key) return fail(Errc::usage, "--server {}: {}", option, key.error().message);
-    ServerAddress server{option.substr(0, comma), *key};
+  for (const std::string& value : values) {
+    const std::size_t comma = value.rfind(',');
+    if (comma == std::string::npos || !is_host_port(value.substr(0, comma)))
+      return fail(Errc::usage, "{} {}: not of the form HOST:PORT,KEY (an IPv6 address in brackets)",
+                  option, value);
+    auto key = parse_public_key(value.substr(comma + 1));
+    if (!key) return fail(Errc::usage, "{} {}: {}", option, value, key.error().message);
+    ServerAddress server{value.substr(0, comma), *key};
     for (const ServerAddress& other : servers)
       if (other.host_port == server.host_port || other.key == server.key)
-        return fail(Errc::usage, "--server {}: the same server as {}", option, other.host_port);
+        return fail(Errc::usage, "{} {}: the same server as {}", option, value, other.host_port);
     servers.push_back(std::move(server));
   }
   return servers;

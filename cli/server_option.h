@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/terminal.h"
@@ -13,7 +14,9 @@ namespace s3oram {
 
 /// Returns the servers in order. Errors: usage (malformed, or an address or key occurs twice,
 /// because one server with two shares would learn everything).
-Result<std::vector<ServerAddress>> parse_servers(const std::vector<std::string>& options);
+/// `option` is the name of the option, for errors.
+Result<std::vector<ServerAddress>> parse_servers(const std::vector<std::string>& values,
+                                                 std::string_view option = "--server");
 
 /// Prints `what` and the key, and tells the user to have each server admit it.
 void show_client_key(const std::string& what, const PublicKey& key);

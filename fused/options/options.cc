@@ -208,8 +208,8 @@ MountApp::MountApp() {
           ->take_all()
           ->allow_extra_args(false);
   add_values();
-  app.add_flag("--fake", command.fake)->group("");  // mount -f
-  app.add_flag("--sloppy", sloppy)->group("");      // mount -s
+  app.add_flag("--fake", command.fake)->group(kSeldomUsed);  // mount -f
+  app.add_flag("--sloppy", sloppy)->group(kSeldomUsed);      // mount -s
   app.footer("Mount options:\n" + known_words());
   app.formatter(std::make_shared<HelpFormatter>());
   refuse_empty_values(app, list);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "oramcore/base/human.h"
 
@@ -34,6 +35,10 @@ inline CLI::Validator size_from(std::uint64_t least, std::uint64_t most = UINT64
           ""};
 }
 
+/// The group of options that --help leaves out, because they are seldom used and it has to fit a
+/// terminal. (In a group without a name, CLI11 also leaves their names out of its errors.)
+inline constexpr const char* kSeldomUsed = "Seldom used";
+
 class HelpFormatter final : public CLI::Formatter {
  public:
   /// `needed` lists the options that the usage line shows.
@@ -48,6 +53,12 @@ class HelpFormatter final : public CLI::Formatter {
     if (option->get_positional() || option->get_type_size() == 0) return "";
     const std::string value = option->get_default_str();
     return " " + type_of(*option) + (value.empty() ? "" : " (" + value + ")");
+  }
+
+  std::string make_group(std::string group, bool is_positional,
+                         std::vector<const CLI::Option*> options) const override {
+    if (group == kSeldomUsed) return "";
+    return CLI::Formatter::make_group(std::move(group), is_positional, std::move(options));
   }
 
   // Puts one empty line between groups, and none at the end.

@@ -41,10 +41,20 @@ expect 2 "--allow-overflow" s3oramfs init --local --no-passphrase --evictor matr
   --evict-every 64 --bucket-size 70 "$work/new"
 expect 2 "--allow-overflow" s3oramfs init --local --no-passphrase --evict-every 20 \
   --bucket-size 4 "$work/new"
-expect 2 "2 servers" s3oramfs init --scheme s3oram --server a:1,x "$work/new" --no-passphrase --server b:1,x
+expect 2 "--server is given 2 times" s3oramfs init --scheme s3oram --server a:1,x "$work/new" --no-passphrase --server b:1,x
 expect 11 "$work/nothing" s3oramfs repair --server 1 "$work/nothing" --timeout 2
 expect 2 "is not a key" s3oramfs init --no-passphrase --server a:1,x "$work/new"
-expect 2 "2 servers" s3oramfs init --scheme s3oram --no-passphrase --server a:1,x --server b:1,x "$work/new"
+# A wrong value is refused with the name of its option, also if --help does not show that option.
+for word in --first-height={0,25,x} --between={0,x} --line={5,x} --evict-every={0,x} --bucket-size={0,x} \
+  --privacy-threshold={0,64} --servers={0,128} --block-size={100,5000,x} --expect={0,x} --timeout={0,x} \
+  --wait=x --scheme=x --privacy=x --evictor=x --security=x --top-cache={0,x,1K}; do
+  expect 2 "${word%%=*}" s3oramfs init --local --no-passphrase "$word" "$work/new"
+done
+expect 2 "--servers 2: " s3oramfs init --local --scheme s3oram --servers 2 --no-passphrase "$work/new"
+expect 2 "--bucket-size 30" s3oramfs init --local --no-passphrase --evictor matrix --allow-overflow \
+  --evict-every 64 --bucket-size 30 "$work/new"
+expect 2 "ADDRESS x: " s3oramfs server "$work/new" 1 x
+expect 2 "--server x: " s3oramfs server replace "$work/new" 1 --server x
 expect 2 "not-a-server" s3oramfs init --no-passphrase --server not-a-server --server b --server c "$work/new"
 expect 2 "--keyfile: its value is empty" s3oramfs init --local --keyfile "" "$work/new"
 expect 2 "--from: its value is empty" s3oramfs restore --from "" "$work/new"
