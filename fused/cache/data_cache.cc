@@ -29,7 +29,9 @@ DataCache::DataCache(std::mutex& mutex, BlockDevice& device, Metadata& metadata,
                  }},
             packs_in_memory(options, device.block_size())),
       extents(metadata, held, device.block_size()),
-      waits(*options.timing, options.deadline, options.retry, [this] { retry_failed(); }),
+      waits(
+          *options.timing, options.deadline, options.retry, [&device] { return device.steps(); },
+          [this] { retry_failed(); }),
       mutex_(mutex),
       device_(device),
       metadata_(metadata),
@@ -56,7 +58,6 @@ PosixStatus DataCache::load(Node& node, std::uint64_t index) {
   block->home = extent->block;
   block->home_bytes = extent->valid;
   block->owned = block->loading = true;
-  block->loading_since = timing_.now();
   block->in_flight_valid = extent->valid;
   blocks_.account(block);
   blocks_.evict();
@@ -135,7 +136,7 @@ Posix<DataCache::Handle> DataCache::ready_block(Lock& lock, Node& node, std::uin
       return block;
     }
     ++block->pins;
-    const auto since = waits.counts_from(block->loading_since);
+    const auto since = waits.counts_from(block->awaited_since);
     const bool in_time = waits.until_since(since, lock, [&] { return !block->loading; });
     --block->pins;
     if (!in_time) return posix_error(EIO);

@@ -2,6 +2,7 @@
 #include "fused/cache/device_wait.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace s3oram {
 namespace {
@@ -13,6 +14,7 @@ constexpr std::chrono::seconds kMoment{2}, kHurry{60};
 bool DeviceWait::until_since(Timing::Time start, Lock& lock, const std::function<bool()>& ready) {
   const auto begun = timing_.now();
   while (!ready()) {
+    notice_steps();
     const auto now = timing_.now();
     auto limit = std::max(start, last_progress_) + deadline_;
     if (hurried_ && now < *hurried_ + kHurry)
@@ -24,15 +26,22 @@ bool DeviceWait::until_since(Timing::Time start, Lock& lock, const std::function
   return true;
 }
 
-Timing::Time DeviceWait::counts_from(Timing::Time& asked) const {
+Timing::Time DeviceWait::counts_from(std::optional<Timing::Time>& asked) {
+  notice_steps();
   const auto now = timing_.now();
-  const auto given_up = std::max(asked, last_progress_) + deadline_;
-  if (now >= given_up + kMoment) asked = now;
+  if (!asked || now >= std::max(*asked, last_progress_) + deadline_ + kMoment) asked = now;
   const auto left = std::min<Timing::Time::duration>(kMoment, deadline_);
-  return std::max(asked, now + left - deadline_);
+  return std::max(*asked, now + left - deadline_);
+}
+
+/// Counts steps of accesses that have not ended as progress.
+void DeviceWait::notice_steps() {
+  const std::uint64_t steps = steps_();
+  if (std::exchange(seen_steps_, steps) != steps) last_progress_ = timing_.now();
 }
 
 void DeviceWait::hurry() {
+  notice_steps();
   hurried_ = timing_.now();
   changed_.notify_all();
 }

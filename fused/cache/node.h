@@ -29,7 +29,6 @@ struct CachedBlock {
   std::size_t home_bytes = 0;     // valid bytes of its extent
   bool owned = false;             // an extent names `home`
   bool loading = false;           // a read is in flight; `data` is empty until it ends
-  Timing::Time loading_since{};   // when the read's deadline began; see DeviceWait::counts_from()
   bool flushing = false;          // a write of a copy is in flight
   bool dirty = false;             // `data` is newer than what the device has, or is being sent
   bool moves_out = false;         // must be written again once loaded, to leave its pack
@@ -40,6 +39,8 @@ struct CachedBlock {
   std::uint64_t in_flight_version = 0, durable_version = 0;
   unsigned pins = 0;   // threads that wait for the block; it is not evicted meanwhile
   int load_error = 0;  // errno
+  // When a reader began to wait for the block; see DeviceWait::counts_from().
+  std::optional<Timing::Time> awaited_since;
   // The times at which writing the block first failed, and from which the write may be retried.
   std::optional<Timing::Time> failing_since;
   Timing::Time not_before{};

@@ -6,6 +6,11 @@
 #include "oramcore/client/servers.h"
 
 namespace s3oram {
+namespace {
+
+constexpr Duration kSlowCommit = std::chrono::seconds(1);
+
+}  // namespace
 
 Task<Status> CommitLoop::commit() {
   const std::uint64_t mine = ++asked_;
@@ -45,6 +50,7 @@ Task<void> CommitLoop::commit_once() {
   last_ = co_await offload(database_, work.write);
   const Duration ended = clock_.now();
   metrics_.commit_seconds.observe(ended - *begun_);
+  if (last_ && ended - *begun_ >= kSlowCommit) ++steps_;
   begun_.reset();
   if (last_) {
     troubles_.worked(kClient, MessageType::commit);

@@ -1,6 +1,8 @@
 // Commits of vault.db, one at a time. Each serves every caller that asked before it began.
 #pragma once
 
+#include <atomic>
+
 #include "oramcore/base/log_limit.h"
 #include "oramcore/client/engine_metrics.h"
 #include "oramcore/client/troubles.h"
@@ -36,6 +38,9 @@ class CommitLoop {
   Task<void> ended();
   /// Returns how long the database has worked on the commit under way; 0 if there is none.
   Duration under_way_for() const { return begun_ ? clock_.now() - *begun_ : Duration{}; }
+  /// Returns how many commits were slow, but succeeded. Quick ones do not count: they say nothing
+  /// about an access that waits for servers. May be called on any thread.
+  std::uint64_t steps() const { return steps_; }
 
  private:
   Task<void> run();
@@ -47,6 +52,7 @@ class CommitLoop {
   EngineMetrics& metrics_;
   std::function<CommitWork()> begin_;
   std::uint64_t asked_ = 0, done_ = 0;
+  std::atomic<std::uint64_t> steps_ = 0;
   bool running_ = false;
   Status last_;
   std::optional<Duration> begun_;  // when the database began to work on the commit

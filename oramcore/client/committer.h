@@ -25,11 +25,12 @@ class Committer {
   /// Forgets older sessions: once every server has this one, they cannot come back.
   Task<Status> forget_older_sessions();
 
-  /// These three do what CommitLoop's do.
+  /// These do what CommitLoop's do.
   Task<Status> commit() { return loop_.commit(); }
   Task<Status> commit_until_done() { return loop_.commit_until_done(state_.dead); }
   Task<void> ended() { return loop_.ended(); }
   Duration under_way_for() const { return loop_.under_way_for(); }
+  std::uint64_t steps() const { return loop_.steps(); }
 
   /// Returns the state of the last commit. No server may get ahead of it.
   const TreeState& durable() const { return durable_; }

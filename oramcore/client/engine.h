@@ -44,6 +44,7 @@ class Engine final : public VolumeEngine {
     committer_.set_participant(participant);
   }
   std::vector<BlockId> mapped() override;
+  std::uint64_t steps() const override { return state_.servers.steps() + committer_.steps(); }
   Room room() override { return capacity_.room(discarding()); }
   void refresh_room() override;
   void look_for_room() override;

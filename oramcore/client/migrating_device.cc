@@ -197,6 +197,12 @@ Room MigratingDevice::room() {
   return volume_ ? room_now() : last_room_;
 }
 
+// It may be smaller after an exchange of engines; that is a change, too.
+std::uint64_t MigratingDevice::steps() const {
+  const std::lock_guard lock(mutex_);
+  return (volume_ ? volume_->steps() : 0) + (source_ ? source_->steps() : 0);
+}
+
 /// Returns the room, less one block for each that is still at the source. Blocks that were
 /// discarded here count as free, although the engine has not been told yet.
 Room MigratingDevice::room_now() const {

@@ -85,6 +85,7 @@ class MigratingDevice final : public QueuedDevice {
   void commit(std::function<void(Status)> done) override;
   void set_participant(CommitParticipant* participant) override;
   std::vector<BlockId> mapped() override;
+  std::uint64_t steps() const override;
   Room room() override;
   void refresh_room() override;
   void look_for_room() override;

@@ -34,6 +34,21 @@ bool may_take_long(MessageType type) {
   }
 }
 
+/// Returns whether an answer to such a request brings an access, or an eviction for which accesses
+/// wait, closer to its end. What belongs only to an attempt does not count, because attempts may
+/// fail again and again, nor does what is also asked as a probe (release).
+bool is_part_of_access(MessageType type) {
+  switch (type) {
+    case MessageType::retrieve:
+    case MessageType::write_root:
+    case MessageType::prepare:
+    case MessageType::commit:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /// Returns whether an error says that another client has the volume.
 bool deposes(Errc code) { return code == Errc::fenced || code == Errc::stale_vault; }
 
@@ -91,6 +106,7 @@ Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& tra
       reopening_(count + 1),
       left_out_(count + 1),
       has_session_(count + 1),
+      did_part_(count + 1),
       told_(count + 1),
       last_heard_(count + 1),
       silent_since_(count + 1),
@@ -104,6 +120,17 @@ void Servers::heard(Party server, Duration asked, bool answered) {
     auto& since = silent_since_[server];
     since = std::min(since.value_or(asked), asked);
   }
+}
+
+// A server that is silent, or whose disk is full, keeps accesses from getting ahead. So the others
+// count once each until it has done its part, however often they answer.
+void Servers::note_step(Party server, MessageType type) {
+  if (!is_part_of_access(type) || did_part_[server]) return;
+  ++steps_;
+  did_part_[server] = true;
+  for (Party other = 1; other <= count_; ++other)
+    if (!did_part_[other] && !left_out_[other]) return;
+  did_part_.assign(count_ + 1, false);
 }
 
 void Servers::note(Party server, MessageType type, const Status& answer, JointAttempt* attempt) {
@@ -494,6 +521,7 @@ Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes me
   answering_[server] = answer.has_value();
   const bool abandoned = !answer && answer.error().code == Errc::unreachable;
   if (!stopped_ && !abandoned) heard(server, asked, true);
+  if (answer) note_step(server, type);
   // A question is abandoned when its server is left out. Otherwise it is the server that reports
   // unreachable, about another server.
   if (!abandoned || times_left_out_ == left_out_before)

@@ -2,6 +2,7 @@
 // again at a server that was restarted, and waits while a server is away.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -143,6 +144,11 @@ class Servers {
   /// out by the time it fails.
   Task<Status> ask_all(Bytes servers, MessageType type, Bytes message);
 
+  /// Returns how often a server has done a part of an access or of an eviction. Further parts of a
+  /// server do not count until all servers that are not left out have done one. May be called on
+  /// any thread.
+  std::uint64_t steps() const { return steps_; }
+
   /// Returns whether the server answered the last question and no question is overdue.
   bool answering(Party server) const { return answering_[server] && !rpc_.overdue(server); }
   /// Returns how long the server has not answered although it was asked; std::nullopt if it
@@ -190,6 +196,8 @@ class Servers {
   /// Records that a question, asked at `asked`, was answered in some way, or was not answered in
   /// time.
   void heard(Party server, Duration asked, bool answered);
+  /// Counts the answer of a server, unless it has to wait for the others.
+  void note_step(Party server, MessageType type);
   /// Records what the answer says about the server's state.
   void note(Party server, MessageType type, const Status& answer, JointAttempt* attempt);
   void warn(Party server, const Error& error);
@@ -221,6 +229,8 @@ class Servers {
   Reconcile reconcile_;
   std::vector<std::uint16_t> openings_;  // how often the session was opened there
   std::vector<bool> answering_, reopening_, left_out_, has_session_;
+  std::vector<bool> did_part_;  // since all servers did theirs
+  std::atomic<std::uint64_t> steps_ = 0;
   Troubles troubles_;
   std::function<bool(Party)> may_do_without_;
   std::map<Party, Reenrol> expected_empty_;

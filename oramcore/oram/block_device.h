@@ -75,6 +75,11 @@ class BlockDevice {
   /// begun since.
   virtual void set_participant(CommitParticipant* participant) = 0;
 
+  /// Returns a number that changes when an access that has not ended, or work for which accesses
+  /// wait, gets ahead: a server has done its part, or a slow disk has completed a commit. It stops
+  /// changing when a server that is needed no longer does its part.
+  virtual std::uint64_t steps() const { return 0; }
+
   virtual Room room() { return {}; }
   /// Asks the servers how much room they have, if their last answer is old. room() returns the
   /// result later.

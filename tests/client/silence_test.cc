@@ -235,5 +235,76 @@ TEST_F(Trouble, AServerThatAnswersOthersAndDoesNotGetDoneIsStalled) {
   EXPECT_GE(stall->time, 4s);
 }
 
+/// A volume of two servers, each of which answers what it is told to.
+class Steps : public testing::Test {
+ protected:
+  Steps() {
+    for (const Party server : {1, 2}) {
+      ports_[server] = network_.attach(server);
+      served_[server] =
+          std::make_unique<Rpc>(context_.get_executor(), clock_, random_, *ports_[server]);
+      served_[server]->serve([this, server](Party, std::uint16_t, Payload) -> Task<Result<Bytes>> {
+        if (failing_.contains(server)) co_return fail(Errc::disk_full, "no room");
+        co_return encode(TrafficAnswer{});
+      });
+    }
+  }
+  ~Steps() override { servers_.stop(); }
+
+  /// Asks the server, and returns the steps since the last call.
+  std::uint64_t ask(Party server, MessageType type) {
+    bool answered = false;
+    spawn(context_.get_executor(),
+          [](Servers& servers, Party whom, MessageType what, bool& out) -> Task<void> {
+            static_cast<void>(co_await servers.ask_once(whom, what, Bytes(Rpc::kHeaderSize)));
+            out = true;
+          }(servers_, server, type, answered));
+    do {
+      context_.restart();
+      context_.poll();
+    } while (!answered && clock_.advance());
+    EXPECT_TRUE(answered);
+    return servers_.steps() - std::exchange(seen_, servers_.steps());
+  }
+
+  asio::io_context context_{1};
+  Network network_{context_.get_executor()};
+  FastClock clock_{context_};
+  Prg random_{Seed{}, as_bytes("steps")};
+  std::map<Party, std::unique_ptr<Transport>> ports_;
+  std::map<Party, std::unique_ptr<Rpc>> served_;
+  std::unique_ptr<Transport> client_port_ = network_.attach(kClient);
+  Servers servers_{context_.get_executor(), clock_, random_, *client_port_, VolumeId{}, 2};
+  std::set<Party> failing_;
+  std::uint64_t seen_ = 0;
+};
+
+TEST_F(Steps, NeedAllServers) {
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(ask(1, MessageType::retrieve), 1u);
+    EXPECT_EQ(ask(1, MessageType::write_root), 0u);
+    EXPECT_EQ(ask(1, MessageType::retrieve), 0u);
+    EXPECT_EQ(ask(2, MessageType::prepare), 1u);
+  }
+}
+
+TEST_F(Steps, NeedAnswersThatBringAnAccessAhead) {
+  EXPECT_EQ(ask(1, MessageType::write_root), 1u);
+  EXPECT_EQ(ask(2, MessageType::discard), 0u);
+  EXPECT_EQ(ask(2, MessageType::reserve), 0u);
+  failing_ = {2};
+  EXPECT_EQ(ask(2, MessageType::write_root), 0u);
+  EXPECT_EQ(ask(1, MessageType::retrieve), 0u);
+  failing_.clear();
+  EXPECT_EQ(ask(2, MessageType::write_root), 1u);
+  EXPECT_EQ(ask(1, MessageType::retrieve), 1u);
+}
+
+TEST_F(Steps, DoNotNeedAServerThatIsLeftOut) {
+  servers_.leave_out(2);
+  EXPECT_EQ(ask(1, MessageType::retrieve), 1u);
+  EXPECT_EQ(ask(1, MessageType::commit), 1u);
+}
+
 }  // namespace
 }  // namespace s3oram

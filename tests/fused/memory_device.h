@@ -35,6 +35,7 @@ class MemoryDevice final : public BlockDevice {
   void commit(std::function<void(Status)> done) override;
   void set_participant(CommitParticipant* participant) override { participant_ = participant; }
   void look_for_room() override { looked_for_room_ = true; }
+  std::uint64_t steps() const override { return steps_; }
   std::vector<BlockId> mapped() override;
 
   /// Returns the blocks that servers would hold.
@@ -56,6 +57,8 @@ class MemoryDevice final : public BlockDevice {
   void fail_reads(bool fail);
   /// While full, the device accepts no more blocks than it holds now.
   void fill_up(bool full);
+  /// Reports that an access that has not ended got ahead.
+  void step() { ++steps_; }
   bool take_looked_for_room() { return looked_for_room_.exchange(false); }
   void fail_commits(bool fail);
   /// Waits until `count` writes (or reads) are held. Returns false after ten seconds.
@@ -78,6 +81,7 @@ class MemoryDevice final : public BlockDevice {
   Database database_;
 
   std::atomic<bool> looked_for_room_ = false;
+  std::atomic<std::uint64_t> steps_ = 0;
   std::map<BlockId, std::optional<Bytes>> uncommitted_;  // acknowledged; the device's thread only
 
   mutable std::mutex mutex_;  // guards the members below; never held while calling back

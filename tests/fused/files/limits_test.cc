@@ -155,13 +155,13 @@ class LeapingTiming final : public Timing {
   Time now() override { return system_timing().now() + ahead_.load(); }
   std::int64_t wall_clock() override { return system_timing().wall_clock(); }
   void wait(Lock& lock, std::condition_variable& changed, Time until) override {
-    if (leaps_over_waits_)
-      leap(until - now());
-    else
-      system_timing().wait(lock, changed, until - ahead_.load());
+    if (!leaps_over_waits_) return system_timing().wait(lock, changed, until - ahead_.load());
+    if (at_wait) at_wait();
+    leap(until - now());
   }
   void leap(Time::duration time) { ahead_ = ahead_.load() + time; }
   void leap_over_waits(bool leaps) { leaps_over_waits_ = leaps; }
+  std::function<void()> at_wait;  // called at each wait that is leapt over
 
  private:
   std::atomic<Time::duration> ahead_{Time::duration{}};
@@ -207,6 +207,83 @@ TEST_F(LimitsTest, AReadAfterAFailedOneWaitsForAMomentAndALaterOneForTheDeadline
   device->hold_reads(false);
   EXPECT_EQ(read(ino), "x");
   EXPECT_EQ(device->counts().reads, 1u);
+  unmount();
+}
+
+/// Calls `work`, which must fail with EIO, and returns how many seconds that took.
+template <class Work>
+std::int64_t seconds_to_fail(Timing& timing, Work work) {
+  const auto start = timing.now();
+  const auto outcome = work();
+  EXPECT_EQ(outcome ? 0 : outcome.error(), EIO);
+  return std::chrono::round<std::chrono::seconds>(timing.now() - start).count();
+}
+
+// The device was asked when the data was read ahead, but no program has waited for it since then.
+TEST_F(LimitsTest, AReadOfWhatIsReadAheadWaitsForTheDeadline) {
+  write(create("a"), 0, pattern(16 * kTestBlock));
+  unmount();
+  LeapingTiming timing;
+  options.cache.timing = &timing;
+  options.cache.retry = std::chrono::seconds(1);
+  options.own_ticker = false;
+  mount();
+  const Ino ino = find("a");
+  const auto time_to_fail = [&](std::uint64_t block) {
+    Bytes buffer(10);
+    return seconds_to_fail(timing, [&] { return fs->read(ino, block * kTestBlock, buffer); });
+  };
+  read(ino, 0, kTestBlock);
+  device->hold_reads(true);
+  timing.leap_over_waits(true);
+  EXPECT_EQ(time_to_fail(1), 20);
+  ASSERT_TRUE(device->wait_held_reads(3)) << "nothing is read ahead";
+  EXPECT_EQ(time_to_fail(2), 20);
+  EXPECT_EQ(time_to_fail(2), 2);
+  EXPECT_EQ(time_to_fail(1), 20) << "the moment after its error is over";
+  timing.leap_over_waits(false);
+  device->hold_reads(false);
+  EXPECT_EQ(read(ino), pattern(16 * kTestBlock));
+  unmount();
+}
+
+// An access has several steps. On busy disks each may take some seconds, and then no access ends
+// before the deadline, although every server works.
+TEST_F(LimitsTest, AStepOfAnAccessIsProgress) {
+  write(create("a"), 0, "x");
+  unmount();
+  LeapingTiming timing;
+  options.cache.timing = &timing;
+  options.cache.retry = std::chrono::seconds(1);
+  options.own_ticker = false;
+  mount();
+  const Ino ino = find("a"), other = create("b");
+  const auto slow_for_a_minute = [&] {
+    timing.at_wait = [&, steps = 4, next = timing.now() + std::chrono::seconds(15)]() mutable {
+      if (steps == 0 || timing.now() < next) return;
+      device->step();
+      --steps;
+      next = timing.now() + std::chrono::seconds(15);
+    };
+  };
+  const auto read_it = [&] {
+    Bytes buffer(10);
+    return fs->read(ino, 0, buffer);
+  };
+  timing.leap_over_waits(true);
+  device->hold_reads(true);
+  slow_for_a_minute();
+  EXPECT_NEAR(seconds_to_fail(timing, read_it), 82, 4);
+  EXPECT_EQ(seconds_to_fail(timing, read_it), 2) << "nothing has happened since then";
+  write(other, 0, "y");
+  device->hold_writes(true);
+  slow_for_a_minute();
+  EXPECT_NEAR(seconds_to_fail(timing, [&] { return fs->sync(other); }), 82, 4);
+  EXPECT_EQ(seconds_to_fail(timing, [&] { return fs->sync(other); }), 20);
+  timing.leap_over_waits(false);
+  device->hold_writes(false);
+  device->hold_reads(false);
+  EXPECT_EQ(read(ino), "x");
   unmount();
 }
 

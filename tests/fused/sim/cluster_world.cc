@@ -2,6 +2,7 @@
 #include "tests/fused/sim/cluster_world.h"
 
 #include <set>
+#include <utility>
 
 #include "oramcore/protocol/bounds.h"
 
@@ -34,6 +35,7 @@ class ClusterWorld::Device final : public BlockDevice, public CommitParticipant 
 
   std::uint32_t block_size() const override { return engine_.block_size(); }
   std::vector<BlockId> mapped() override { return engine_.mapped(); }
+  std::uint64_t steps() const override { return engine_.steps(); }
   Room room() override { return engine_.room(); }
   void set_participant(CommitParticipant* participant) override { participant_ = participant; }
   void read(BlockId block, std::function<void(Result<Bytes>)> done) override {
@@ -89,6 +91,11 @@ ClusterWorld::ClusterWorld(std::uint64_t seed, std::uint32_t block_size)
     device_ = std::make_shared<Device>(engine);
     return device_;
   };
+  cluster_.network.filter = [this](Party from, Party to, const Bytes& message) {
+    if (trouble() != Trouble::silent || (from != kClient && to != kClient)) return true;
+    held_.push_back({from, to, message});
+    return false;
+  };
   cluster_.on_death = [this](Party party) {
     if (party == kClient && device_) device_->die();
   };
@@ -99,8 +106,18 @@ ClusterWorld::~ClusterWorld() {
   cluster_.end();
 }
 
+/// The servers are silent as if they were stopped: they get every message later, and so does the
+/// client.
+void ClusterWorld::set_trouble(Trouble trouble) {
+  World::set_trouble(trouble);
+  if (trouble == Trouble::silent) return;
+  for (Message& each : std::exchange(held_, {}))
+    cluster_.network.deliver(each.from, each.to, std::move(each.content));
+}
+
 void ClusterWorld::power_off() {
   on_ = false;
+  held_.clear();
   if (!cluster_.runs(kClient)) return;
   switch (dice.below(3)) {
     case 0:

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "tests/fused/sim/world.h"
 #include "tests/sim/cluster.h"
@@ -22,7 +23,10 @@ class ClusterWorld final : public World {
   Disk& disk() override { return cluster_.disk(kClient); }
   std::size_t mapped() override { return cluster_.engine().status().blocks; }
   void check_use() override;
-  bool can(Trouble trouble) const override { return trouble == Trouble::full; }
+  bool can(Trouble trouble) const override {
+    return trouble == Trouble::full || trouble == Trouble::silent;
+  }
+  void set_trouble(Trouble trouble) override;
   std::uint64_t grain() const override { return 50; }
   Time now() override {
     return Time(std::chrono::duration_cast<Time::duration>(cluster_.clock.now()));
@@ -30,11 +34,16 @@ class ClusterWorld final : public World {
 
  private:
   class Device;
+  struct Message {
+    Party from = kClient, to = kClient;
+    Bytes content;
+  };
   void run_event(Time until) override;
 
   test::Cluster cluster_;
   std::shared_ptr<Device> device_;
-  Time wakes_{};  // when a timer is set to go off
+  std::vector<Message> held_;  // while the servers are silent
+  Time wakes_{};               // when a timer is set to go off
   bool on_ = false;
 };
 

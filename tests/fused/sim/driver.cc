@@ -58,14 +58,25 @@ Driver::Begun Driver::begin(std::string what) {
   // A block that found no room reports this until it is tried again.
   const bool was_troubled = healthy_since_ > Timing::Time() &&
                             world_.now() < healthy_since_ + 5 * fs_options_.cache.retry;
-  return {tree_.ended(), world_.trouble() != Trouble::none, was_troubled, std::move(what)};
+  return {tree_.ended(), world_.trouble() != Trouble::none, was_troubled, std::move(what),
+          world_.now()};
 }
 
-bool Driver::judge(const Begun& begun, int error, int expected) const {
+bool Driver::judge(const Begun& begun, int error, int expected) {
   if (error == expected) return error == 0;
-  if (begun.troubled && (error == EIO || error == ENOSPC)) return false;
-  if (begun.was_troubled && error == ENOSPC) return false;
-  throw Violation(fmt::format("{}: errno {} instead of {}", begun.what, error, expected));
+  if (!may_fail(begun, error))
+    throw Violation(fmt::format("{}: errno {} instead of {}", begun.what, error, expected));
+  gave_up_ = true;
+  return false;
+}
+
+/// Returns whether the world's trouble explains an error. A device that is only silent lets no
+/// operation fail before its deadline. (A read that follows one that has failed may fail earlier.)
+bool Driver::may_fail(const Begun& begun, int error) const {
+  if (error == ENOSPC && begun.was_troubled) return true;
+  if (!begun.troubled || (error != EIO && error != ENOSPC)) return false;
+  return trouble_kind_ != Trouble::silent || gave_up_ ||
+         world_.now() - begun.time >= fs_options_.cache.deadline;
 }
 
 void Driver::end() { tree_.end_operation(time()); }
@@ -311,6 +322,8 @@ void Driver::run() {
         story_.push_back(fmt::format("trouble {}", static_cast<int>(kind)));
         trouble_until_ = world_.now() + milliseconds(dice_.between(100, 30'000));
         healthy_since_ = world_.now();
+        trouble_kind_ = kind;
+        gave_up_ = false;
         world_.set_trouble(kind);
       } else if (dice_.one_in(50)) {
         unmount();

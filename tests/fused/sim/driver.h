@@ -104,12 +104,14 @@ class Driver {
     Index at = 0;
     bool troubled = false, was_troubled = false;
     std::string what;
+    Timing::Time time{};
   };
   Begun begin(std::string what);
   void end();
   /// Returns true if the operation succeeded and should have. Returns false if it failed as it
   /// should have, or as the world's trouble allows.
-  bool judge(const Begun& begun, int error, int expected = 0) const;
+  bool judge(const Begun& begun, int error, int expected = 0);
+  bool may_fail(const Begun& begun, int error) const;
   bool is_still(Ino ino) const { return !exclusive_.contains(ino) && !shared_.contains(ino); }
   void reenrol_times(Ino ino);
   std::string payload(std::uint64_t length);
@@ -139,7 +141,9 @@ class Driver {
   bool quiet_ = true, beating_ = false;
   unsigned depth_ = 0;
   Timing::Time trouble_until_{}, healthy_since_{};
-  Timing::Time full_until_{};  // by what the file system knows
+  Trouble trouble_kind_ = Trouble::none;  // of the last trouble
+  bool gave_up_ = false;                  // an operation has failed in it
+  Timing::Time full_until_{};             // by what the file system knows
   std::uint64_t payloads_ = 0, cuts_ = 0;
   std::vector<std::string> story_;
 };

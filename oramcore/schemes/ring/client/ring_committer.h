@@ -29,6 +29,7 @@ class RingCommitter {
   Task<Status> commit_until_done() { return loop_.commit_until_done(ring_.dead); }
   Task<void> ended() { return loop_.ended(); }
   Duration under_way_for() const { return loop_.under_way_for(); }
+  std::uint64_t steps() const { return loop_.steps(); }
 
   /// Returns the state as of the last commit, which the server must not get ahead of.
   const RingTree& durable() const { return durable_; }
