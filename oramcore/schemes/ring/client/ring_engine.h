@@ -43,7 +43,7 @@ class RingEngine final : public VolumeEngine {
     committer_.set_participant(participant);
   }
   std::vector<BlockId> mapped() override { return std::exchange(mapped_, {}); }
-  std::uint64_t steps() const override { return servers_.steps() + committer_.steps(); }
+  std::uint64_t steps() const override { return ring_.servers.steps() + committer_.steps(); }
   Room room() override { return capacity_.room(discarding()); }
   void refresh_room() override;
   void look_for_room() override;
