@@ -79,6 +79,8 @@ Task<Result<Bytes>> RingAccesses::write_log(WriteLogRequest request) {
   S3O_CO_ASSIGN(const std::uint64_t before, logged(slot));
   if (request.access < before)
     co_return fail(Errc::bad_request, "the log slot of turn {} has a newer access", request.turn);
+  // Recorded again, because a power cut may have come between the retrieval's answer and this.
+  S3O_CO_TRY(store_.asked().add_turn(request.turn));
   logged_[slot] = request.access;
   record_.log(RingRecord::Cause::root, RingRecord::Operation::write, slot, 1);
   Bytes content(request.sealed.begin(), request.sealed.end());

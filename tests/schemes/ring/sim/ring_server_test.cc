@@ -68,7 +68,8 @@ class Asking {
     return rows;
   }
   std::uint64_t epoch() const { return session_.epoch; }
-  void asked(Turn turns) { turns_ = turns; }
+  /// This many turns have asked or written.
+  void asked(Turn turns) { turns_ = std::max(turns_, turns); }
   Prg& random() { return random_; }
 
  private:
@@ -115,7 +116,10 @@ class RingServer : public testing::Test {
     ASSERT_GOOD((*file)->sync());
   }
   Errc write_log(Turn turn, std::uint64_t access) {
-    return client.refusal(WriteLogRequest{client.epoch(), turn, access, Bytes(kParams.slot_size)});
+    const WriteLogRequest request{client.epoch(), turn, access, Bytes(kParams.slot_size)};
+    const Errc refusal = client.refusal(request);
+    if (refusal == Errc::ok) client.asked(turn + 1);
+    return refusal;
   }
   Errc fetch(BucketIndex bucket, VersionStamp stamp) {
     return client.refusal(FetchRowsRequest{client.epoch(), bucket, stamp, 0, 1, 0});
@@ -402,12 +406,27 @@ TEST_F(RingServer, RemembersWhatWasAsked) {
   EXPECT_EQ(decode<SurveyAnswer>(survey->body())->asked, 5u);
 }
 
+// The client takes a server that has acknowledged more turns than it knows for one set back.
+TEST_F(RingServer, KnowsATurnThatAPowerCutHasMadeItForget) {
+  const VersionStamp stamp = stamp_of(client.rewrite({{2, client.rows()}}).attempt);
+  ASSERT_GOOD(retrieve({2, stamp, 3}, 4));
+  client.asked(5);
+  world.cut(kServer);
+  world.start_server();
+  client.open();
+  ASSERT_EQ(write_log(4, 9), Errc::ok);
+  const auto survey = client.ask(SurveyRequest{world.volume()});
+  ASSERT_GOOD(survey);
+  EXPECT_EQ(decode<SurveyAnswer>(survey->body())->asked, 5u);
+}
+
 TEST_F(RingServer, KeepsTheLog) {
   Bytes sealed(kParams.slot_size);
   client.random().fill(sealed);
   const Turn turn = kParams.log_slots + 2;
   ASSERT_GOOD(client.ask(WriteLogRequest{client.epoch(), turn, 50, sealed}));
   ASSERT_GOOD(client.ask(WriteLogRequest{client.epoch(), turn, 50, sealed}));  // once more
+  client.asked(turn + 1);
   world.cut(kServer);
   world.start_server();
   client.open();
