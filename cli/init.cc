@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
+#include <cmath>
 #include <iostream>
 #include <set>
 
@@ -388,6 +390,19 @@ std::string notes_on(const Choice& choice) {
               : "");
 }
 
+namespace {
+
+/// Returns an error for a text that is not a positive number. (That of CLI11 names the range of a
+/// double, in 300 digits.)
+std::string why_not_positive(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole && number > 0 && std::isfinite(number) ? "" : text + " is not a number above 0";
+}
+
+}  // namespace
+
 void add_place_options(CLI::App& app, InitOptions& options) {
   auto* local = app.add_flag("--local", options.local, "In the vault, by servers on this machine")
                     ->group("Where the blocks are stored (one of these)");
@@ -425,7 +440,7 @@ void add_number_options(CLI::App& app, InitOptions& options) {
       ->type_name("UP/DOWN");
   app.add_option("--between", options.between, "Speed between servers in Mbit/s")
       ->type_name("RATE")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Validator(why_not_positive, ""))
       ->group(kSeldomUsed);
   app.add_option("--privacy", options.privacy, "computational (default) or information-theoretic")
       ->type_name("KIND");

@@ -126,7 +126,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_flag("--exit-with-parent", options.exit_with_parent,
                "Stop when the process that started this one ends");
   app.add_option("--ready-fd", options.ready_fd, "Write a byte to this descriptor when listening")
-      ->check(CLI::NonNegativeNumber.description(""))
+      ->check(CLI::Range(0, 1 << 20))
       ->type_name("N");
   app.add_option("--threads", options.threads, "Threads for arithmetic and disk; default: per core")
       ->check(CLI::Range(1U, kMostThreads))

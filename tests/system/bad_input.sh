@@ -50,6 +50,7 @@ for word in --first-height={0,25,x} --between={0,x} --line={5,x} --evict-every={
   --wait=x --scheme=x --privacy=x --evictor=x --security=x --top-cache={0,x,1K}; do
   expect 2 "${word%%=*}" s3oramfs init --local --no-passphrase "$word" "$work/new"
 done
+expect 2 "--between: x is not a number above 0" s3oramfs init --local --no-passphrase --between x "$work/new"
 expect 2 "--servers 2: " s3oramfs init --local --scheme s3oram --servers 2 --no-passphrase "$work/new"
 expect 2 "--bucket-size 30" s3oramfs init --local --no-passphrase --evictor matrix --allow-overflow \
   --evict-every 64 --bucket-size 30 "$work/new"
