@@ -31,7 +31,7 @@ write_files() {
 evicted() { status_says "none due"; }
 
 step "options that contradict each other are refused"
-expect 2 "ring needs 1 of them" s3oramfs init --local --scheme ring --servers 2 --no-passphrase "$work/no"
+expect 2 "--servers 2: ring needs 1 server" s3oramfs init --local --scheme ring --servers 2 --no-passphrase "$work/no"
 expect 2 "an evictor of its own" \
   s3oramfs init --local --scheme ring --evictor shuffle --no-passphrase "$work/no"
 expect 2 "one level of the tree takes" \
