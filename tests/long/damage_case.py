@@ -10,7 +10,7 @@ import time
 
 import damage_bytes
 import damage_tree
-from damage_vaults import Vault, copy_vault
+from damage_vaults import TIMEOUT, Vault, copy_vault
 
 ADVICE = re.compile(
     r"\b(run|check that|puts?|bring|give|use|restore|list|set|makes?|start|remove|chmod|move|did you mean)\b"
@@ -24,7 +24,7 @@ CRASHED = re.compile(
 UNHEALTHY = 24
 EVERYTHING = ""  # in place of a path: nothing can be read
 CHANGED = ("", "written", "written/new", "large/b")  # by write()
-SLOW = "walking the tree takes longer than a minute"
+SLOW = f"walking the tree takes longer than {TIMEOUT} s"
 SAID_WITHIN = 6  # seconds until status must know what went wrong
 
 
