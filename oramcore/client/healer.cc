@@ -107,6 +107,8 @@ Task<Status> Healer::heal_slot(SlotAddress at, std::set<Party> damaged, Loss los
       slots_.healed(to, at);
       continue;
     }
+    if (state_.servers.is_left_out(to))
+      co_return fail(Errc::unreachable, "server {} no longer answers", to);
     const std::size_t fit = unfit.size();
     for (std::size_t i = 0; i < helpers.size(); ++i)
       if (!answers[i] && answers[i].error().code == Errc::corrupt) {

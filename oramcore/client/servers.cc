@@ -417,7 +417,8 @@ void Servers::leave_out(Party server) {
   ++times_left_out_;
   rpc_.abandon(
       [server](Party to, std::uint16_t type) {
-        return to == server || static_cast<MessageType>(type) == MessageType::write_root;
+        const auto what = static_cast<MessageType>(type);
+        return to == server || what == MessageType::write_root || what == MessageType::contribute;
       },
       away(server).message);
 }

@@ -95,8 +95,9 @@ class Servers {
                                                      Reconcile reconcile, Duration patience,
                                                      std::set<Party> without);
 
-  /// Stops asking a server: current and later questions to it end with unreachable. Root writes at
-  /// the other servers, which may wait for this one, end with it too; they can be sent again.
+  /// Stops asking a server: current and later questions to it end with unreachable. Root writes and
+  /// parts of healed slots at the other servers, which may wait for this one, end with it too; they
+  /// can be asked for again.
   void leave_out(Party server);
   bool is_left_out(Party server) const { return left_out_[server]; }
   /// Opens the session at a server that is left out, and lets it be asked again. Errors: those of

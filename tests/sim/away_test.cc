@@ -349,7 +349,9 @@ TEST_P(AwayOfThree, NoAnswerOfAServerThatComesBackIsWaitedForLong) {
     unsigned lost = 0;
     cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
       const auto type = static_cast<MessageType>(message[2]);
-      const bool copies = to == last && from != kClient && type == MessageType::masked_share;
+      const bool copies =
+          to == last && standing(last) == Standing::following &&
+          type == (from == kClient ? MessageType::heal_slot : MessageType::masked_share);
       if (copies && silent != MessageType::rejoin && lost == 0) return false;  // keeps it following
       if (from != last || to != kClient || !is_answer(message) || type != silent) return true;
       if (standing(last) == Standing::in_step) return true;  // now it is needed
@@ -358,10 +360,40 @@ TEST_P(AwayOfThree, NoAnswerOfAServerThatComesBackIsWaitedForLong) {
     };
     if (!cluster_.runs(last)) cluster_.start_server(last);
     const auto evictions = cluster_.engine().status().evictions;
-    EXPECT_LT(longest_of_writes(std::chrono::seconds(15)), kMostPause);
+    // A server that went away repeatedly is brought back after a while.
+    const Duration until = cluster_.clock.now() + test::kLong;
+    while (lost == 0 && cluster_.clock.now() < until)
+      EXPECT_LT(longest_of_writes(std::chrono::seconds(1)), kMostPause);
+    EXPECT_LT(longest_of_writes(std::chrono::seconds(14)), kMostPause);
     EXPECT_GT(lost, 0u);
     EXPECT_GT(cluster_.engine().status().evictions, evictions);
     cluster_.network.filter = {};
+    ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
+  }
+  ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
+}
+
+// Meanwhile no eviction is decided, and another server waits for it, too.
+TEST_P(AwayOfThree, OneThatGoesAwayWhileItIsSentWhatItLacksIsNotWaitedFor) {
+  const Party last = cluster_.servers();
+  ASSERT_NO_FATAL_FAILURE(fill());
+  for (const Absence how : {Absence::killed, Absence::cut_off}) {
+    SCOPED_TRACE(static_cast<int>(how));
+    go_away(last, Absence::killed);
+    ASSERT_NO_FATAL_FAILURE(await([&] { return standing(last) == Standing::away; }));
+    work();
+    bool copying = false;
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      const bool copies = to == last && from != kClient && is_question(message) &&
+                          static_cast<MessageType>(message[2]) == MessageType::masked_share;
+      copying = copying || copies;
+      return !copies;
+    };
+    cluster_.start_server(last);
+    ASSERT_NO_FATAL_FAILURE(await([&] { return copying; }));
+    go_away(last, how);
+    EXPECT_LT(longest_of_writes(std::chrono::seconds(15)), kMostPause);
+    come_back(last);
     ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
   }
   ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
