@@ -8,11 +8,13 @@
 namespace s3oram {
 namespace {
 
-// The client notices a server that is gone after about two seconds: kSuspect without an answer,
-// then kAnswersWithin for a question that every server answers immediately.
-constexpr Duration kLook = std::chrono::milliseconds(200);
-constexpr Duration kSuspect = std::chrono::milliseconds(500);
-constexpr Duration kAnswersWithin = std::chrono::milliseconds(1100);
+// The client notices a server that is gone after 1.7 s at most: kSuspect without a message, kLook
+// until that is seen, then kAnswersWithin (plus the tick of Rpc, 100 ms) for a question that every
+// server answers immediately. On a slow line the answer may come behind blocks that the server
+// sends; so any message that comes meanwhile shows that the server is there.
+constexpr Duration kLook = std::chrono::milliseconds(100);
+constexpr Duration kSuspect = std::chrono::milliseconds(300);
+constexpr Duration kAnswersWithin = std::chrono::milliseconds(1200);
 constexpr Duration kLooksWhenIdle = std::chrono::seconds(10);
 constexpr Duration kTroubleLasts = std::chrono::seconds(1);  // it is asked again each second
 constexpr Duration kAskAgain = std::chrono::seconds(1), kMostAskAgain = std::chrono::seconds(30);
@@ -25,6 +27,7 @@ Attendance::Attendance(Clock& clock, Servers& servers, InStep& in_step, Owner ow
       servers_(servers),
       in_step_(in_step),
       owner_(std::move(owner)),
+      looking_(in_step.count() + 1),
       again_(in_step.count() + 1, kAskAgain),
       joined_(in_step.count() + 1) {}
 
@@ -43,13 +46,14 @@ Task<void> Attendance::pause(Duration time) {
     co_await clock_.sleep(std::min(kLook, until - clock_.now()));
 }
 
+// Looks around for each suspect separately, so that none waits until another one was looked for.
 Task<void> Attendance::watch() {
   for (;;) {
     co_await pause(kLook);
     if (servers_.stopped()) co_return;
-    bool suspects = clock_.now() - looked_around_ >= kLooksWhenIdle;
-    for (const Party server : in_step_.takers()) suspects = suspects || is_suspect(server);
-    if (suspects) co_await look_around();
+    if (clock_.now() - looked_around_ >= kLooksWhenIdle) owner_.start(look_around(kClient));
+    for (const Party server : in_step_.takers())
+      if (!looking_[server] && is_suspect(server)) owner_.start(look_around(server));
   }
 }
 
@@ -68,21 +72,24 @@ std::optional<Error> Attendance::lasting_trouble(Party server) const {
   return trouble->error;
 }
 
-/// Asks all takers, and has those that fail left out while enough others are well. If none answers,
-/// it is the client that is offline, and none is left out.
-Task<void> Attendance::look_around() {
-  looked_around_ = clock_.now();
+/// Asks all takers because of a suspect (kClient: none), and has those that fail left out while
+/// enough others are well. If none answers, it is the client that is offline, and none is left out.
+Task<void> Attendance::look_around(Party suspect) {
+  const Duration begun = looked_around_ = clock_.now();
+  looking_[suspect] = true;
   const Bytes asked = in_step_.takers();
   const auto answers = co_await for_each_of(
       asked, [this](Party server) { return servers_.traffic(server, kAnswersWithin); });
+  looking_[suspect] = false;
   if (servers_.stopped()) co_return;
   unsigned well = 0;
   std::vector<std::pair<Party, std::string>> unwell;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const Party server = asked[i];
-    if (!answers[i] && answers[i].error().code == Errc::unreachable)
+    const bool silent = !answers[i] && answers[i].error().code == Errc::unreachable;
+    if (silent && !servers_.heard_since(server, begun))
       unwell.emplace_back(server, "does not answer");
-    else if (!answers[i])  // its disk hangs
+    else if (!answers[i] && !silent)  // its disk hangs
       unwell.emplace_back(server, answers[i].error().message);
     else if (const auto trouble = lasting_trouble(server))
       unwell.emplace_back(server, trouble->message);

@@ -43,7 +43,7 @@ class Attendance {
 
  private:
   Task<void> watch();
-  Task<void> look_around();
+  Task<void> look_around(Party suspect);
   Task<void> leave(Party server, std::string why);
   Task<void> await_return(Party server);
   Task<Status> bring_back(Party server);
@@ -59,6 +59,7 @@ class Attendance {
   InStep& in_step_;
   const Owner owner_;
   Duration looked_around_{};
+  std::vector<bool> looking_;  // by suspect
   // By server: the pause before it is brought back, longer for one that goes away repeatedly; and
   // when it last came back into step.
   std::vector<Duration> again_;

@@ -435,8 +435,13 @@ Task<Status> Servers::bring_back(Party server, Duration patience) {
 
 std::optional<Duration> Servers::unanswered_since(Party server) const {
   const auto waiting = rpc_.waiting_since(server);
-  const auto heard = last_heard_[server];
+  const auto heard = rpc_.last_received(server);
   return waiting && heard ? std::max(*waiting, *heard) : waiting;
+}
+
+bool Servers::heard_since(Party server, Duration time) const {
+  const auto heard = rpc_.last_received(server);
+  return heard && *heard >= time;
 }
 
 // At the first opening, a store that is not as it should be is an error; later, it may be put

@@ -118,8 +118,10 @@ class Servers {
   Task<Status> tell_of_peer(Party server, const std::string& peer, Duration patience);
 
   /// Returns when a question began to go unanswered: the time of the oldest open question or that
-  /// of the server's last answer, whichever is later; std::nullopt if no question is open.
+  /// of the server's last message, whichever is later; std::nullopt if no question is open.
   std::optional<Duration> unanswered_since(Party server) const;
+  /// Returns whether any message came from the server at this time or later.
+  bool heard_since(Party server, Duration time) const;
 
   /// Asks one server, and keeps asking while it is away, restarts, or has trouble with its store.
   /// Returned errors are final: fenced, stale_vault, corrupt, bad_request, shutting_down, and

@@ -10,7 +10,8 @@
 namespace s3oram {
 namespace {
 
-constexpr Duration kTick = std::chrono::milliseconds(500);
+// The most by which a call may end later than its patience says.
+constexpr Duration kTick = std::chrono::milliseconds(100);
 // Time assumed for each byte that is queued before a request, in both directions, because that wait
 // on a slow line is no reason to send the request twice.
 constexpr Duration kTimeOfByte = std::chrono::microseconds(10);
@@ -216,10 +217,16 @@ std::optional<Duration> Rpc::waiting_since(Party to) const {
   return since;
 }
 
+std::optional<Duration> Rpc::last_received(Party from) const {
+  const auto found = last_received_.find(from);
+  return found == last_received_.end() ? std::nullopt : std::optional(found->second);
+}
+
 void Rpc::received(Party from, Bytes message) {
   if (message.size() < kHeaderSize) return;
   const auto header = decode<RpcHeader>(ByteSpan(message).first(kHeaderSize));
   if (!header) return;
+  last_received_[from] = clock_.now();
   if (header->version != kWireVersion) return unknown_version(from, *header);
   if (is_question(message)) {
     handle(from, header->type, header->number, std::move(message));

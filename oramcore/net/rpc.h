@@ -87,6 +87,8 @@ class Rpc {
                const std::string& why);
   /// Returns when the oldest unanswered call to `to` was made, by the clock.
   std::optional<Duration> waiting_since(Party to) const;
+  /// Returns when the last message came from this party, whatever it was, by the clock.
+  std::optional<Duration> last_received(Party from) const;
   /// Returns whether a request to `to` has waited for its answer so long that it was resent.
   bool overdue(Party to) const { return overdue_since(to).has_value(); }
   /// Returns when the oldest such request was first sent, by the clock.
@@ -122,6 +124,7 @@ class Rpc {
   std::map<std::pair<Party, std::uint16_t>, std::size_t> largest_answer_;
   std::map<std::uint64_t, std::unique_ptr<Call>> calls_;
   std::set<std::pair<Party, std::uint64_t>> handling_;
+  std::map<Party, Duration> last_received_;
   bool ticking_ = false;
   bool stopped_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
