@@ -105,6 +105,15 @@ Task<void> Attendance::look_around(Party suspect) {
   }
 }
 
+void Attendance::do_without(Party server, const std::string& why) {
+  if (in_step_.of(server) == Standing::following) {
+    spdlog::warn("server {} {}: it is sent the missing data later", server, why);
+    drop(server);
+  } else if (in_step_.may_leave(server)) {
+    owner_.start(leave(server, why));
+  }
+}
+
 Task<void> Attendance::leave(Party server, std::string why) {
   if (!in_step_.may_leave(server)) co_return;
   const Status left = co_await leave_out(server, why);

@@ -36,6 +36,9 @@ class Attendance {
   Task<Status> leave_out(Party server, const std::string& why);
   /// Stops asking a server that follows.
   void drop(Party server);
+  /// Does without a server that does not do its part: drops it if it follows, and has it left out
+  /// if it is in step and the volume can go on.
+  void do_without(Party server, const std::string& why);
   /// Leaves the server out if it is in step, and calls `exchange`, which puts another machine or an
   /// empty store in its place. The new one then catches up like a server that comes back. Errors:
   /// unreachable (too few others are in step), those of the commit and of `exchange`.

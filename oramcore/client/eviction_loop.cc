@@ -197,8 +197,8 @@ Task<Status> EvictionLoop::install() {
   const EvictionId id = state_.tree.last_decided;
   if (rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await committer_.commit_until_done());
   attempt_.reset();
-  S3O_CO_TRY(co_await state_.servers.ask_all(state_.in_step.takers(), MessageType::commit,
-                                             encode(CommitRequest{state_.session.epoch, id})));
+  S3O_CO_TRY(co_await preparer_.tell_all(MessageType::commit,
+                                         encode(CommitRequest{state_.session.epoch, id})));
   if (!rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await committer_.commit_until_done());
   const std::uint64_t former = state_.versions.read.tree_version;
   state_.versions.read = {state_.tree.tree_version, state_.tree.height};
@@ -206,8 +206,8 @@ Task<Status> EvictionLoop::install() {
   state_.changed.notify_all();
   while (!state_.dead && state_.versions.under_way.contains(former)) co_await state_.changed.wait();
   if (state_.dead) co_return fail(*state_.dead);
-  S3O_CO_TRY(co_await state_.servers.ask_all(state_.in_step.takers(), MessageType::release,
-                                             encode(ReleaseRequest{state_.session.epoch, id})));
+  S3O_CO_TRY(co_await preparer_.tell_all(MessageType::release,
+                                         encode(ReleaseRequest{state_.session.epoch, id})));
   state_.versions.released = state_.tree.tree_version;
   ++evictions_;
   state_.metrics.evictions.add();

@@ -11,8 +11,6 @@
 namespace s3oram {
 namespace {
 
-constexpr Duration kFollowsWithin = std::chrono::seconds(2);
-
 // The first attempt may take this long, and each further one twice as long as the one before. On
 // the slowest line over which an eviction is possible at all, one attempt is then long enough.
 constexpr Duration kAttemptPatience = std::chrono::minutes(10);
@@ -31,40 +29,6 @@ Error refused(Party server, const Error& refusal) {
 }
 
 }  // namespace
-
-/// A question to all servers that take part in an eviction. The attempt does not need the servers
-/// that follow, so it does not wait much longer for them than for those in step.
-struct Preparer::Stage {
-  Bytes members, followers;  // servers that have not answered yet
-  Duration begun{};
-};
-
-std::shared_ptr<Preparer::Stage> Preparer::begin_stage() const {
-  Stage stage{state_.in_step.members(), {}, state_.now()};
-  for (const Party server : state_.in_step.takers())
-    if (state_.in_step.of(server) == Standing::following) stage.followers.push_back(server);
-  return std::make_shared<Stage>(std::move(stage));
-}
-
-void Preparer::answered(const std::shared_ptr<Stage>& stage, Party server) {
-  std::erase(stage->followers, server);
-  if (std::erase(stage->members, server) > 0 && stage->members.empty() && !stage->followers.empty())
-    state_.start(drop_late(stage));
-}
-
-Task<void> Preparer::drop_late(std::shared_ptr<Stage> stage) {
-  constexpr Duration kLook = std::chrono::milliseconds(100);
-  const Duration now = state_.now();
-  const Duration until = now + std::max(kFollowsWithin, 2 * (now - stage->begun));
-  while (!state_.dead && !stage->followers.empty() && state_.now() < until)
-    co_await state_.environment.clock.sleep(kLook);
-  if (state_.dead) co_return;
-  for (const Party server : stage->followers) {
-    if (state_.in_step.of(server) != Standing::following) continue;
-    spdlog::warn("server {} is too slow to follow: it is sent the missing data later", server);
-    attendance_.drop(server);
-  }
-}
 
 struct Preparer::CheckWork {
   bool done = false;
@@ -112,11 +76,11 @@ Task<Status> Preparer::prepare(const EvictionPlan& plan, EvictionId& id, unsigne
         if (!state_.dead)
           state_.start(end_late_attempt(state_.servers, takers, {state_.session.epoch, id}));
       });
-  const auto stage = begin_stage();
+  const auto asked = stragglers_.begin();
   std::vector<Payload> reports(state_.servers.count());
   auto discarded = co_await for_each_of(takers, [&](Party server) {
     request.orders = orders.messages[server - 1u];
-    return prepare_at(server, encode(request), id, attempt, stage, outcome, reports[server - 1u]);
+    return prepare_at(server, encode(request), id, attempt, asked, outcome, reports[server - 1u]);
   });
   attempt.reset();
   for (auto& status : discarded) S3O_CO_TRY(status);
@@ -132,10 +96,11 @@ Task<Status> Preparer::prepare(const EvictionPlan& plan, EvictionId& id, unsigne
 
 Task<Status> Preparer::prepare_at(Party server, Bytes message, EvictionId id,
                                   std::shared_ptr<Servers::JointAttempt> attempt,
-                                  std::shared_ptr<Stage> stage, Status& outcome, Payload& report) {
+                                  std::shared_ptr<Stragglers::Question> question, Status& outcome,
+                                  Payload& report) {
   auto answer =
       co_await state_.servers.ask_once(server, PrepareRequest::kType, std::move(message), attempt);
-  answered(stage, server);
+  stragglers_.answered(question, server);
   if (answer) {
     report = std::move(*answer);
     co_return Status{};
@@ -150,8 +115,8 @@ Task<Status> Preparer::prepare_at(Party server, Bytes message, EvictionId id,
 }
 
 Task<Status> Preparer::discard(EvictionId id) {
-  co_return co_await state_.servers.ask_all(state_.in_step.takers(), MessageType::discard,
-                                            encode(DiscardRequest{state_.session.epoch, id}));
+  co_return co_await stragglers_.ask_all(MessageType::discard,
+                                         encode(DiscardRequest{state_.session.epoch, id}));
 }
 
 Task<Status> Preparer::certify(const EvictionPlan& plan, EvictionId id) {
@@ -160,14 +125,14 @@ Task<Status> Preparer::certify(const EvictionPlan& plan, EvictionId id) {
   if (!check || !rule_holds(Rule::row_check)) co_return Status{};
   const auto work = std::make_shared<CheckWork>();
   state_.start(expect(check, work));
-  const auto stage = begin_stage();
-  const Bytes members = stage->members, followers = stage->followers;
-  std::vector<Task<Result<CertifyAnswer>>> asked;
+  const auto asked = stragglers_.begin();
+  const Bytes members = asked->members, followers = asked->followers;
+  std::vector<Task<Result<CertifyAnswer>>> asking;
   for (const Party server : members)
-    asked.push_back(ask_to_certify(server, check->question(server), stage));
+    asking.push_back(ask_to_certify(server, check->question(server), asked));
   for (const Party server : followers)
-    asked.push_back(ask_to_certify(server, check->question_of_new_rows(), stage));
-  auto answers = co_await all(std::move(asked));
+    asking.push_back(ask_to_certify(server, check->question_of_new_rows(), asked));
+  auto answers = co_await all(std::move(asking));
   while (!work->done) co_await work->ended.wait();
   if (state_.dead) co_return fail(*state_.dead);
   Status status;
@@ -189,9 +154,9 @@ Task<Status> Preparer::certify(const EvictionPlan& plan, EvictionId id) {
 }
 
 Task<Result<CertifyAnswer>> Preparer::ask_to_certify(Party server, Bytes question,
-                                                     std::shared_ptr<Stage> stage) {
+                                                     std::shared_ptr<Stragglers::Question> asked) {
   auto answer = co_await state_.ask_again(server, CertifyRequest::kType, std::move(question));
-  answered(stage, server);
+  stragglers_.answered(asked, server);
   if (!answer) co_return fail(std::move(answer).error());
   auto report = decode<CertifyAnswer>(answer->body());
   if (!report) co_return fail(Errc::servers_disagree, "server {} sent an invalid answer", server);

@@ -2,8 +2,7 @@
 // scheme checks the results, certify it (docs/protocol.md, "One eviction").
 #pragma once
 
-#include "oramcore/client/attendance.h"
-#include "oramcore/client/volume_state.h"
+#include "oramcore/client/stragglers.h"
 
 namespace s3oram {
 
@@ -17,7 +16,8 @@ struct Dispute {
 /// One executor; not thread-safe.
 class Preparer {
  public:
-  Preparer(VolumeState& state, Attendance& attendance) : state_(state), attendance_(attendance) {}
+  Preparer(VolumeState& state, Attendance& attendance)
+      : state_(state), attendance_(attendance), stragglers_(state, attendance) {}
 
   /// Gives the servers their orders and waits until all have prepared. `tries` is the number of
   /// earlier attempts. After a failure, no server has the attempt. Errors: servers_disagree (the
@@ -29,27 +29,30 @@ class Preparer {
   /// server has the attempt. Errors: those of prepare().
   Task<Status> certify(const EvictionPlan& plan, EvictionId id);
   Task<Status> discard(EvictionId id);
+  /// Sends a message about an eviction to all servers that take part, and waits for them. Returns
+  /// the first error of a server that is not left out by the time it fails.
+  Task<Status> tell_all(MessageType type, Bytes message) {
+    return stragglers_.ask_all(type, std::move(message));
+  }
   /// Returns the dispute of the last attempt, if its check failed; only once.
   std::optional<Dispute> take_dispute() { return std::exchange(dispute_, std::nullopt); }
 
  private:
-  struct Stage;
   struct CheckWork;
-  std::shared_ptr<Stage> begin_stage() const;
-  void answered(const std::shared_ptr<Stage>& stage, Party server);
-  Task<void> drop_late(std::shared_ptr<Stage> stage);
   template <class Check>
   Task<void> expect(std::shared_ptr<Check> check, std::shared_ptr<CheckWork> work);
   Task<Status> prepare_at(Party server, Bytes message, EvictionId id,
                           std::shared_ptr<Servers::JointAttempt> attempt,
-                          std::shared_ptr<Stage> stage, Status& outcome, Payload& report);
+                          std::shared_ptr<Stragglers::Question> question, Status& outcome,
+                          Payload& report);
   Task<Result<CertifyAnswer>> ask_to_certify(Party server, Bytes question,
-                                             std::shared_ptr<Stage> stage);
+                                             std::shared_ptr<Stragglers::Question> asked);
   Task<Status> certify_new_rows(EvictionId id, const CertifyAnswer& right, Bytes servers,
                                 std::vector<Result<CertifyAnswer>> answers);
 
   VolumeState& state_;
   Attendance& attendance_;
+  Stragglers stragglers_;
   std::optional<Dispute> dispute_;  // the last attempt's dispute
 };
 

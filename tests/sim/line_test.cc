@@ -56,6 +56,34 @@ TEST_P(LinesOfThree, AnAbsenceIsNoticedInTime) {
   check_contents();
 }
 
+// The server answers questions, but never ends its part in an eviction, as if its disk hung there.
+TEST_P(LinesOfThree, OneThatNeverEndsItsPartIsLeftOut) {
+  const Party last = cluster_.servers();
+  ASSERT_NO_FATAL_FAILURE(fill());
+  for (const MessageType silent :
+       {MessageType::prepare, MessageType::certify, MessageType::commit, MessageType::release}) {
+    SCOPED_TRACE(fmt::format("type {}", static_cast<int>(silent)));
+    unsigned lost = 0;
+    bool was_away = false;
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      was_away = was_away || standing(last) == Standing::away;
+      const auto type = static_cast<MessageType>(message[2]);
+      if (from != last || to != kClient || !is_answer(message) || type != silent) return true;
+      ++lost;
+      return false;
+    };
+    const auto evictions = cluster_.engine().status().evictions;
+    EXPECT_LT(longest_of_writes(10s), kMostPause);
+    EXPECT_TRUE(was_away);
+    EXPECT_GT(lost, 0u);
+    EXPECT_GT(cluster_.engine().status().evictions, evictions + 10);
+    cluster_.network.filter = {};
+    await_all_in_step();
+  }
+  ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
+  check_contents();
+}
+
 /// Blocks of 64 KiB on a line that carries them as one of 29 and 5 Mbit/s carries blocks of 1 MiB.
 class SlowLines : public LinesOfThree {
  protected:

@@ -1,0 +1,69 @@
+// Decides when a server is later than the others.
+#include "oramcore/client/stragglers.h"
+
+#include <algorithm>
+
+namespace s3oram {
+namespace {
+
+constexpr Duration kLaterBy = std::chrono::seconds(2);
+constexpr Duration kQuestionTakes = std::chrono::seconds(10);
+
+}  // namespace
+
+std::shared_ptr<Stragglers::Question> Stragglers::begin() const {
+  Question question{state_.in_step.members(), {}, state_.now()};
+  for (const Party server : state_.in_step.takers())
+    if (state_.in_step.of(server) == Standing::following) question.followers.push_back(server);
+  return std::make_shared<Question>(std::move(question));
+}
+
+// The servers that follow are waited for as long as those in step are, and somewhat longer.
+void Stragglers::answered(const std::shared_ptr<Question>& question, Party server) {
+  std::erase(question->followers, server);
+  if (std::erase(question->members, server) == 0) return;
+  // Not temporaries, which g++ 12 would destroy twice.
+  const std::string stays_away = "does not do its part in an eviction";
+  const std::string is_slow = "is too slow to follow";
+  if (question->members.size() == 1)
+    state_.start(expect(question, question->members, stays_away));
+  else if (question->members.empty() && !question->followers.empty())
+    state_.start(expect(question, question->followers, is_slow));
+}
+
+Task<void> Stragglers::expect(std::shared_ptr<Question> question, Bytes late, std::string why) {
+  constexpr Duration kLook = std::chrono::milliseconds(100);
+  const auto is_late = [&](Party server) {
+    return std::ranges::find(question->members, server) != question->members.end() ||
+           std::ranges::find(question->followers, server) != question->followers.end();
+  };
+  const Duration now = state_.now();
+  const Duration until = now + std::max(kLaterBy, 2 * (now - question->begun));
+  while (!state_.dead && std::ranges::any_of(late, is_late) && state_.now() < until)
+    co_await state_.environment.clock.sleep(kLook);
+  for (const Party server : late) {
+    if (state_.dead || !is_late(server)) continue;
+    // Its answer may wait behind blocks that it sends. Then it comes before this one.
+    static_cast<void>(co_await state_.servers.traffic(server, kQuestionTakes));
+    if (!state_.dead && is_late(server)) attendance_.do_without(server, why);
+  }
+}
+
+Task<Result<Payload>> Stragglers::ask(Party server, MessageType type, Bytes message,
+                                      std::shared_ptr<Question> question) {
+  auto answer = co_await state_.servers.ask(server, type, std::move(message));
+  answered(question, server);
+  co_return answer;
+}
+
+Task<Status> Stragglers::ask_all(MessageType type, Bytes message) {
+  const auto question = begin();
+  const Bytes asked = state_.in_step.takers();
+  auto answers = co_await for_each_of(
+      asked, [&](Party server) { return ask(server, type, message, question); });
+  for (std::size_t i = 0; i < asked.size(); ++i)
+    if (!answers[i] && !state_.servers.is_left_out(asked[i])) co_return fail(answers[i].error());
+  co_return Status{};
+}
+
+}  // namespace s3oram

@@ -1,0 +1,38 @@
+// Questions that all servers which take part in an eviction answer together. One that answers much
+// later than the others is not waited for: it is left out, or dropped if it only follows.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "oramcore/client/attendance.h"
+#include "oramcore/client/volume_state.h"
+
+namespace s3oram {
+
+/// One executor; not thread-safe.
+class Stragglers {
+ public:
+  Stragglers(VolumeState& state, Attendance& attendance) : state_(state), attendance_(attendance) {}
+
+  struct Question {
+    Bytes members, followers;  // servers that have not answered yet
+    Duration begun{};
+  };
+  /// Begins a question to the servers that take part now.
+  std::shared_ptr<Question> begin() const;
+  void answered(const std::shared_ptr<Question>& question, Party server);
+  /// Sends the same message to all servers that take part, and waits for them. Returns the first
+  /// error of a server that is not left out by the time it fails.
+  Task<Status> ask_all(MessageType type, Bytes message);
+
+ private:
+  Task<Result<Payload>> ask(Party server, MessageType type, Bytes message,
+                            std::shared_ptr<Question> question);
+  Task<void> expect(std::shared_ptr<Question> question, Bytes late, std::string why);
+
+  VolumeState& state_;
+  Attendance& attendance_;
+};
+
+}  // namespace s3oram
