@@ -1,10 +1,8 @@
 // Encodes and decodes rows of table `buckets`.
-#define XXH_INLINE_ALL
 #include "oramcore/client/bucket_row.h"
 
-#include <xxhash.h>
-
 #include "oramcore/base/codec.h"
+#include "oramcore/client/checked_row.h"
 
 namespace s3oram {
 namespace {
@@ -19,10 +17,6 @@ struct Entry {
   }
 };
 
-std::uint64_t checksum(BucketIndex bucket, ByteSpan row) {
-  return XXH3_64bits_withSeed(row.data(), row.size(), bucket);
-}
-
 }  // namespace
 
 Bytes encode_row(BucketIndex bucket, const BucketRow& row) {
@@ -31,23 +25,19 @@ Bytes encode_row(BucketIndex bucket, const BucketRow& row) {
   for (const Resident& resident : row.blocks)
     entries.push_back(
         {static_cast<std::uint32_t>(resident.block), resident.version, resident.slot});
-  Writer body, sum;
+  Writer body;
   body(row.at_leaf, entries);
-  Bytes bytes = body.take();
-  sum(checksum(bucket, bytes));
-  const Bytes behind = sum.take();
-  bytes.insert(bytes.end(), behind.begin(), behind.end());
-  return bytes;
+  return with_checksum(bucket, body.take());
 }
 
 std::optional<BucketRow> decode_row(BucketIndex bucket, ByteSpan bytes) {
+  const auto body = without_checksum(bucket, bytes);
+  if (!body) return {};
   BucketRow row;
   std::vector<Entry> entries;
-  std::uint64_t sum = 0;
-  Reader reader(bytes);
-  reader(row.at_leaf, entries, sum);
-  if (!reader.complete() || sum != checksum(bucket, bytes.first(bytes.size() - sizeof sum)))
-    return {};
+  Reader reader(*body);
+  reader(row.at_leaf, entries);
+  if (!reader.complete()) return {};
   for (const Entry& entry : entries)
     row.blocks.push_back(
         {.block = entry.block, .slot = entry.slot, .leaf = 0, .version = entry.version});

@@ -151,11 +151,12 @@ class ClientScheme {
 
   // ---- evictions
 
-  /// Returns the key of a server's marks (share_mark.h) of the buckets that an eviction writes;
-  /// std::nullopt if the scheme keeps no marks.
-  virtual std::optional<Seed> mark_key(std::uint64_t eviction, Party server) const {
+  /// Returns whether servers give marks (share_mark.h) of the buckets that an eviction writes.
+  virtual bool keeps_marks() const { return false; }
+  /// Returns the key of a server's marks of those buckets. Requires keeps_marks().
+  virtual Seed mark_key(std::uint64_t eviction, Party server) const {
     static_cast<void>(eviction), static_cast<void>(server);
-    return std::nullopt;
+    return {};
   }
   /// Makes orders from fresh randomness. Any t servers' orders are independent of the plan. `tries`
   /// is the number of earlier attempts at this eviction. The takers of `servers` take part; those

@@ -53,7 +53,7 @@ Task<Status> Engine::open(Duration patience, Evictions evictions) {
       [&](ClientState& database) { return database.load(state_.params, &findings); });
   if (!loaded) co_return fail(loaded.error());
   log_findings(findings);
-  if (!state_.scheme->mark_key(0, 1))
+  if (!state_.scheme->keeps_marks())
     S3O_CO_TRY(co_await committer_.with_database(
         [](ClientState& database) { return database.forget_marks(); }));
   state_.in_step.load(loaded->left_out);

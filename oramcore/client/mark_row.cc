@@ -1,49 +1,34 @@
 // Encodes and decodes rows of table `marks`.
-#define XXH_INLINE_ALL
 #include "oramcore/client/mark_row.h"
 
-#include <xxhash.h>
+#include <algorithm>
 
 #include "oramcore/base/codec.h"
+#include "oramcore/client/checked_row.h"
 
 namespace s3oram {
-namespace {
-
-std::uint64_t checksum_of_marks(BucketIndex bucket, ByteSpan row) {
-  return XXH3_64bits_withSeed(row.data(), row.size(), bucket);
-}
-
-}  // namespace
 
 Bytes encode_marks(BucketIndex bucket, const MarkRow& row) {
-  Writer body, sum;
+  Writer body;
   body(row.eviction, static_cast<std::uint8_t>(row.height));
   Bytes bytes = body.take();
   for (const auto& mark : row.marks) {
     const Mark given = mark.value_or(Mark{});
     bytes.insert(bytes.end(), given.begin(), given.end());
   }
-  sum(checksum_of_marks(bucket, bytes));
-  const Bytes behind = sum.take();
-  bytes.insert(bytes.end(), behind.begin(), behind.end());
-  return bytes;
+  return with_checksum(bucket, std::move(bytes));
 }
 
 std::optional<MarkRow> decode_marks(BucketIndex bucket, ByteSpan bytes) {
-  constexpr std::size_t kFront = sizeof(std::uint64_t) + 1, kBack = sizeof(std::uint64_t);
-  constexpr std::size_t kMark = sizeof(Mark);
-  if (bytes.size() < kFront + kBack || (bytes.size() - kFront - kBack) % kMark != 0) return {};
-  const ByteSpan body = bytes.first(bytes.size() - kBack);
-  std::uint64_t sum = 0;
-  Reader behind(bytes.last(kBack));
-  behind(sum);
-  if (sum != checksum_of_marks(bucket, body)) return {};
+  constexpr std::size_t kFront = sizeof(std::uint64_t) + 1, kMark = sizeof(Mark);
+  const auto body = without_checksum(bucket, bytes);
+  if (!body || body->size() < kFront || (body->size() - kFront) % kMark != 0) return {};
   MarkRow row;
   std::uint8_t height = 0;
-  Reader front(body.first(kFront));
+  Reader front(body->first(kFront));
   front(row.eviction, height);
   row.height = height;
-  for (ByteSpan left = body.subspan(kFront); !left.empty(); left = left.subspan(kMark)) {
+  for (ByteSpan left = body->subspan(kFront); !left.empty(); left = left.subspan(kMark)) {
     Mark mark;
     std::copy_n(left.begin(), kMark, mark.begin());
     row.marks.push_back(mark == Mark{} ? std::nullopt : std::optional(mark));

@@ -1,7 +1,7 @@
 // Reads and writes table `marks`.
 #include "oramcore/client/mark_table.h"
 
-#include "oramcore/protocol/repair_messages.h"
+#include "oramcore/protocol/layout.h"
 
 namespace s3oram {
 namespace {

@@ -7,11 +7,11 @@ namespace s3oram {
 
 Task<std::map<BucketIndex, MarkRow>> Marker::collect(EvictionId id) {
   std::map<BucketIndex, MarkRow> rows;
-  if (!state_.scheme->mark_key(id.eviction, 1)) co_return rows;
+  if (!state_.scheme->keeps_marks()) co_return rows;
   const auto buckets = path_buckets(state_.params, id.eviction, state_.tree.height);
   auto answers = co_await for_all(static_cast<unsigned>(state_.servers.count()), [&](Party server) {
     const MarkPreparedRequest question{state_.session.epoch, id,
-                                       *state_.scheme->mark_key(id.eviction, server)};
+                                       state_.scheme->mark_key(id.eviction, server)};
     return state_.ask_again(server, MarkPreparedRequest::kType, encode(question));
   });
   std::vector<std::optional<MarksAnswer>> given(answers.size());

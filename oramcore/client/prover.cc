@@ -83,7 +83,7 @@ Task<Status> Prover::prove_bucket(BucketIndex bucket, const std::set<Party>& ser
 Task<Result<std::optional<bool>>> Prover::has_its_mark(BucketIndex bucket, const MarkRow& row,
                                                        Party server) {
   const MarkBucketRequest question{state_.session.epoch, state_.tree.tree_version, bucket,
-                                   *state_.scheme->mark_key(row.eviction, server)};
+                                   state_.scheme->mark_key(row.eviction, server)};
   const auto answer = co_await state_.ask_again(server, MarkBucketRequest::kType, encode(question));
   if (!answer && (answer.error().code == Errc::corrupt || answer.error().code == Errc::bad_request))
     co_return std::optional<bool>();
@@ -94,7 +94,7 @@ Task<Result<std::optional<bool>>> Prover::has_its_mark(BucketIndex bucket, const
 }
 
 Task<Mark> Prover::mark_of(const MarkRow& row, Party server, const Shares& shares) const {
-  const Seed key = *state_.scheme->mark_key(row.eviction, server);
+  const Seed key = state_.scheme->mark_key(row.eviction, server);
   return offload(state_.environment.pool, [this, key, &shares] {
     std::vector<const std::uint8_t*> slots;
     for (const Bytes& share : shares) slots.push_back(share.data());

@@ -39,7 +39,7 @@ class Prover {
  private:
   struct Shown;
   using Shares = std::vector<Bytes>;  // one server's shares of a bucket, by slot
-  bool keeps_marks() const { return state_.scheme->mark_key(0, 1).has_value(); }
+  bool keeps_marks() const { return state_.scheme->keeps_marks(); }
   SlotAddress address(BucketIndex bucket, std::size_t slot) const;
   Task<Result<std::optional<MarkRow>>> marks_of(BucketIndex bucket);
   Task<Mark> mark_of(const MarkRow& row, Party server, const Shares& shares) const;

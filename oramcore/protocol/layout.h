@@ -9,7 +9,9 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
+#include "oramcore/oram/geometry.h"
 #include "oramcore/protocol/params.h"
 
 namespace s3oram {
@@ -77,5 +79,18 @@ class PathSlots {
   std::size_t root_buffer_, first_, writes_, stash_, bucket_size_;
   unsigned height_;
 };
+
+/// The root's stash part as buckets, in addition to those of the tree: kStashBucket + 0, 1, ...
+/// (The root itself has no bucket: its new writes lie in the root buffer.)
+constexpr BucketIndex kStashBucket = BucketIndex{1} << 40;
+/// Returns the buckets of a path in the order of PathSlots: the stash part, then the path to `leaf`
+/// from level 1 on.
+inline std::vector<BucketIndex> path_buckets(const VolumeParams& params, Leaf leaf,
+                                             unsigned height) {
+  std::vector<BucketIndex> buckets;
+  for (unsigned i = 0; i < params.stash_buckets(); ++i) buckets.push_back(kStashBucket + i);
+  for (unsigned level = 1; level <= height; ++level) buckets.push_back(bucket_on_path(leaf, level));
+  return buckets;
+}
 
 }  // namespace s3oram

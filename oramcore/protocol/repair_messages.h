@@ -238,18 +238,6 @@ struct LayoutRequest {
     a(epoch, tree_version, from, most);
   }
 };
-/// The root's stash part as buckets, in addition to those of the tree: kStashBucket + 0, 1, ...
-/// (The root itself has no bucket: its new writes lie in the root buffer.)
-constexpr BucketIndex kStashBucket = BucketIndex{1} << 40;
-/// Returns the buckets of a retrieval or eviction in their order (PathSlots): the stash part, then
-/// the path to `leaf` from level 1 on.
-inline std::vector<BucketIndex> path_buckets(const VolumeParams& params, Leaf leaf,
-                                             unsigned height) {
-  std::vector<BucketIndex> buckets;
-  for (unsigned i = 0; i < params.stash_buckets(); ++i) buckets.push_back(kStashBucket + i);
-  for (unsigned level = 1; level <= height; ++level) buckets.push_back(bucket_on_path(leaf, level));
-  return buckets;
-}
 struct BucketShape {
   static constexpr std::size_t kMostEncoded = 27;  // bytes
   BucketIndex bucket = 0;

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "oramcore/protocol/repair_messages.h"
+#include "oramcore/protocol/layout.h"
 #include "tests/base/good.h"
 #include "tests/base/temporary_directory.h"
 

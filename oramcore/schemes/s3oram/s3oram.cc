@@ -74,9 +74,7 @@ std::unique_ptr<RootUpload> S3oram::upload(const WriteRootRequest& request, Byte
 
 // Derived, so that vault.db needs no keys. A server that repeats an eviction uses the same key
 // again, which is harmless because nobody else has it.
-std::optional<Seed> S3oram::mark_key(std::uint64_t eviction, Party server) const {
-  if (params_.security != Security::malicious || params_.evictor != Evictor::shuffle)
-    return std::nullopt;
+Seed S3oram::mark_key(std::uint64_t eviction, Party server) const {
   Writer use;
   use(as_bytes("share marks"), eviction, server);
   return Prg(mark_keys_, use.take()).seed();
@@ -86,8 +84,7 @@ SchemeOrders S3oram::orders(const EvictionPlan& plan, const EvictionId& id, unsi
                             std::uint64_t epoch, unsigned tries, const InStep&, Random& random) {
   EvictionOrders orders = eviction_orders(params_, plan, random, tries, *doubted_);
   std::vector<Bytes> messages = orders.messages;
-  if (params_.security != Security::malicious || params_.evictor != Evictor::shuffle)
-    return {std::move(messages), nullptr};
+  if (!is_checked()) return {std::move(messages), nullptr};
   return {std::move(messages), std::make_shared<HopCheck>(params_, std::move(orders),
                                                           ShuffleAttempt{epoch, id}, doubted_)};
 }

@@ -22,12 +22,18 @@ class S3oram final : public ClientScheme {
                                    std::size_t index) override;
   std::unique_ptr<RootUpload> upload(const WriteRootRequest& request, Bytes slot,
                                      const InStep& servers) override;
-  std::optional<Seed> mark_key(std::uint64_t eviction, Party server) const override;
+  bool keeps_marks() const override { return is_checked(); }
+  Seed mark_key(std::uint64_t eviction, Party server) const override;
   SchemeOrders orders(const EvictionPlan& plan, const EvictionId& id, unsigned height,
                       std::uint64_t epoch, unsigned tries, const InStep& servers,
                       Random& random) override;
 
  private:
+  /// Returns whether the servers' work in evictions is checked.
+  bool is_checked() const {
+    return params_.security == Security::malicious && params_.evictor == Evictor::shuffle;
+  }
+
   const VolumeParams params_;
   Random& random_;
   Sealer sealer_;
