@@ -17,6 +17,18 @@ constexpr unsigned kShowAgain = 3;
 
 }  // namespace
 
+/// A bucket whose shares are compared with their marks.
+struct Prover::Proof {
+  BucketIndex bucket = 0;
+  std::set<Party> asked;  // servers
+  bool mended = false;
+  std::optional<MarkRow> row;
+  bool unknown = false;   // a server's shares cannot be compared
+  std::set<Party> wrong;  // servers whose shares do not have their marks
+
+  bool has_mark_of(Party server) const { return row && row->marks[server - 1u]; }
+};
+
 /// What all servers show of a bucket.
 struct Prover::Shown {
   std::map<Party, Shares> shares;  // of servers that can read all of theirs
@@ -43,54 +55,86 @@ Task<Result<std::optional<MarkRow>>> Prover::marks_of(BucketIndex bucket) {
   });
 }
 
-Task<Status> Prover::prove(BucketIndex first, BucketIndex end, const std::set<Party>& servers,
-                           const std::set<BucketIndex>& mended) {
+Task<Status> Prover::prove(BucketIndex first, BucketIndex end, const std::set<Party>& repaired,
+                           const Mended& mended) {
   if (!keeps_marks() || !rule_holds(Rule::share_marks)) co_return Status{};
-  std::vector<Task<Status>> proofs;
+  std::vector<Proof> proofs;
   for (BucketIndex bucket = first; bucket < end; ++bucket) {
     const unsigned parts = bucket == kRoot ? state_.params.stash_buckets() : 1;
     for (unsigned i = 0; i < parts; ++i) {
-      const BucketIndex stored = bucket == kRoot ? kStashBucket + i : bucket;
-      proofs.push_back(prove_bucket(stored, servers, mended.contains(stored)));
+      Proof proof;
+      proof.bucket = bucket == kRoot ? kStashBucket + i : bucket;
+      proof.asked = repaired;
+      if (const auto found = mended.find(proof.bucket); found != mended.end()) {
+        proof.mended = true;
+        proof.asked.insert(found->second.begin(), found->second.end());
+      }
+      if (!proof.asked.empty()) proofs.push_back(std::move(proof));
     }
   }
-  auto ended = co_await all(std::move(proofs));
-  for (auto& status : ended) S3O_CO_TRY(status);
+  S3O_CO_TRY(co_await find_marks(proofs));
+  auto compared = co_await for_all(static_cast<unsigned>(state_.servers.count()),
+                                   [&](Party server) { return compare_at(server, proofs); });
+  for (auto& status : compared) S3O_CO_TRY(status);
+  for (Proof& proof : proofs) {
+    if (proof.unknown && proof.mended) slots_.unproven();
+    if (!proof.wrong.empty())
+      S3O_CO_TRY(co_await put_right(proof.bucket, *proof.row, std::move(proof.wrong)));
+  }
   co_return Status{};
 }
 
-Task<Status> Prover::prove_bucket(BucketIndex bucket, const std::set<Party>& servers, bool mended) {
-  S3O_CO_ASSIGN(const auto row, co_await marks_of(bucket));
-  bool unknown = false;
-  std::set<Party> wrong;
-  for (const Party server : servers) {
-    if (!row || row->marks.size() != state_.servers.count() || !row->marks[server - 1u]) {
-      unknown = true;
-      continue;
-    }
-    S3O_CO_ASSIGN(const auto fits, co_await has_its_mark(bucket, *row, server));
-    unknown |= !fits;
-    if (fits && !*fits) wrong.insert(server);
-  }
-  if (unknown && mended) slots_.unproven();
-  if (wrong.empty()) co_return Status{};
-  co_return co_await put_right(bucket, *row, std::move(wrong));
+Task<Status> Prover::find_marks(std::vector<Proof>& proofs) {
+  co_return co_await committer_.with_database(
+      [&, height = state_.tree.height,
+       servers = state_.servers.count()](ClientState& database) -> Status {
+        for (Proof& proof : proofs) {
+          S3O_ASSIGN(proof.row, database.marks_of(proof.bucket, height));
+          if (proof.row && proof.row->marks.size() != servers) proof.row.reset();
+        }
+        return {};
+      });
 }
 
-/// Returns whether the server's shares have the mark, as it says itself, because it says so about
-/// what others have sent it, and gains nothing from a lie. std::nullopt if a share is damaged, or
-/// if a server of an older version does not understand the question.
-Task<Result<std::optional<bool>>> Prover::has_its_mark(BucketIndex bucket, const MarkRow& row,
-                                                       Party server) {
-  const MarkBucketRequest question{state_.session.epoch, state_.tree.tree_version, bucket,
-                                   state_.scheme->mark_key(row.eviction, server)};
-  const auto answer = co_await state_.ask_again(server, MarkBucketRequest::kType, encode(question));
-  if (!answer && (answer.error().code == Errc::corrupt || answer.error().code == Errc::bad_request))
-    co_return std::optional<bool>();
-  if (!answer) co_return fail(answer.error());
-  const auto found = decode<MarksAnswer>(answer->body());
-  co_return std::optional(found && found->marks.size() == 1 &&
-                          found->marks[0] == *row.marks[server - 1u]);
+/// Asks a server for the marks of its shares, and compares them with those that it gave when the
+/// buckets were written.
+Task<Status> Prover::compare_at(Party server, std::vector<Proof>& proofs) {
+  std::vector<Proof*> at_it;
+  for (Proof& proof : proofs) {
+    if (!proof.asked.contains(server)) continue;
+    proof.unknown |= !proof.has_mark_of(server);
+    if (proof.has_mark_of(server)) at_it.push_back(&proof);
+  }
+  for (std::span<Proof* const> left = at_it; !left.empty();) {
+    const auto some = left.first(std::min(left.size(), MarkBucketsRequest::kMost));
+    S3O_CO_TRY(co_await compare_some(server, some));
+    left = left.subspan(some.size());
+  }
+  co_return Status{};
+}
+
+/// Believes what the server says of its shares, because it says so about what others have sent it,
+/// and gains nothing from a lie. It says nothing of a bucket in which a share is damaged. A server
+/// of an older version does not understand the question.
+Task<Status> Prover::compare_some(Party server, std::span<Proof* const> proofs) {
+  MarkBucketsRequest question{state_.session.epoch, state_.tree.tree_version, {}};
+  for (const Proof* proof : proofs)
+    question.buckets.push_back(
+        {proof->bucket, state_.scheme->mark_key(proof->row->eviction, server)});
+  const auto answer =
+      co_await state_.ask_again(server, MarkBucketsRequest::kType, encode(question));
+  if (!answer && answer.error().code != Errc::bad_request) co_return fail(answer.error());
+  std::optional<BucketMarksAnswer> found;
+  if (answer) found = decode<BucketMarksAnswer>(answer->body());
+  if (found && found->marks.size() != proofs.size()) found.reset();
+  for (std::size_t i = 0; i < proofs.size(); ++i) {
+    Proof& proof = *proofs[i];
+    if (!answer || (found && !found->marks[i]))
+      proof.unknown = true;
+    else if (!found || found->marks[i] != proof.row->marks[server - 1u])
+      proof.wrong.insert(server);
+  }
+  co_return Status{};
 }
 
 Task<Mark> Prover::mark_of(const MarkRow& row, Party server, const Shares& shares) const {

@@ -15,6 +15,7 @@ constexpr BucketIndex kBucketsAtOnce = 16;
 Task<Result<Healed>> Scrubber::scrub(std::set<Party> servers,
                                      VolumeEngine::ScrubProgress progress) {
   const Healed before = slots_.so_far();
+  const std::set<Party> repaired = servers;  // none if all are checked
   for (Party server = 1; servers.empty() && server <= state_.servers.count(); ++server)
     if (!state_.in_step.holds(server))
       spdlog::warn("server {} is away or catching up, and is not checked", server);
@@ -30,7 +31,7 @@ Task<Result<Healed>> Scrubber::scrub(std::set<Party> servers,
     co_await turn_.begin();
     const std::uint64_t all = bucket_count(state_.tree.height);
     const BucketIndex end = std::min(next + kBucketsAtOnce, all + 1);
-    Status status = co_await scrub_buckets(servers, next, end);
+    Status status = co_await scrub_buckets(servers, repaired, next, end);
     turn_.end();
     if (!status) co_return fail(state_.dead ? *state_.dead : status.error());
     next = end;
@@ -56,7 +57,8 @@ Task<Status> Scrubber::await_in_step(Party server) {
   co_return Status{};
 }
 
-Task<Status> Scrubber::scrub_buckets(const std::set<Party>& servers, BucketIndex first,
+Task<Status> Scrubber::scrub_buckets(const std::set<Party>& servers,
+                                     const std::set<Party>& repaired, BucketIndex first,
                                      BucketIndex end) {
   Healer::Damage damage;
   std::vector<Task<Status>> checks;
@@ -68,11 +70,12 @@ Task<Status> Scrubber::scrub_buckets(const std::set<Party>& servers, BucketIndex
   }
   auto checked = co_await all(std::move(checks));
   for (auto& status : checked) S3O_CO_TRY(status);
-  std::set<BucketIndex> mended;
+  Prover::Mended mended;
   for (const auto& [at, at_servers] : damage)
-    if (const auto stored = prover_.stored_bucket(at)) mended.insert(*stored);
+    if (const auto stored = prover_.stored_bucket(at))
+      mended[*stored].insert(at_servers.begin(), at_servers.end());
   S3O_CO_TRY(co_await healer_.heal_slots(std::move(damage), Healer::Loss::left));
-  S3O_CO_TRY(co_await prover_.prove(first, end, servers, mended));
+  S3O_CO_TRY(co_await prover_.prove(first, end, repaired, mended));
   const std::set<Party> holders = state_.servers_in_step();
   // A server that helped to restore another one's shares may have lied.
   const bool helpers_lie = state_.params.security == Security::malicious;

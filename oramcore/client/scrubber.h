@@ -26,7 +26,8 @@ class Scrubber {
 
  private:
   Task<Status> await_in_step(Party server);
-  Task<Status> scrub_buckets(const std::set<Party>& servers, BucketIndex first, BucketIndex end);
+  Task<Status> scrub_buckets(const std::set<Party>& servers, const std::set<Party>& repaired,
+                             BucketIndex first, BucketIndex end);
 
   VolumeState& state_;
   Capacity& capacity_;

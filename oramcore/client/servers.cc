@@ -23,7 +23,7 @@ bool may_take_long(MessageType type) {
     case MessageType::digests:
     case MessageType::certify:
     case MessageType::mark_prepared:
-    case MessageType::mark_bucket:
+    case MessageType::mark_buckets:
     case MessageType::heads:
     case MessageType::labels:
     case MessageType::layout:

@@ -58,8 +58,8 @@ enum class MessageType : std::uint16_t {
   probe = 33,
   measure = 34,
   mark_prepared = 36,
-  mark_bucket = 37,
   disown = 38,
+  mark_buckets = 39,
   // ring's (schemes/ring/protocol/ring_messages.h)
   store_rows = 64,
   fetch_rows = 65,

@@ -151,22 +151,37 @@ struct MarkPreparedRequest {
     a(epoch, id, key);
   }
 };
-/// MarkBucket: asks for the mark of the server's shares in one bucket of the current tree version,
-/// as they are on its disk now. `bucket` may be a part of the stash (kStashBucket). Errors: corrupt
-/// (a share is damaged or lost).
-struct MarkBucketRequest {
-  static constexpr auto kType = MessageType::mark_bucket;
-  std::uint64_t epoch = 0;
-  std::uint64_t tree_version = 0;
-  BucketIndex bucket = 0;
-  Seed key{};
-  template <class A>
-  void fields(A& a) {
-    a(epoch, tree_version, bucket, key);
-  }
-};
 struct MarksAnswer {
   std::vector<Mark> marks;
+  template <class A>
+  void fields(A& a) {
+    a(marks);
+  }
+};
+/// MarkBuckets: asks for the marks of the server's shares in 1 to kMost buckets of the current tree
+/// version, each under its own key, as the shares are on the server's disk now. A bucket may be a
+/// part of the stash (kStashBucket).
+struct MarkBucketsRequest {
+  static constexpr auto kType = MessageType::mark_buckets;
+  static constexpr std::size_t kMost = 64;
+  struct Bucket {
+    BucketIndex bucket = 0;
+    Seed key{};
+    template <class A>
+    void fields(A& a) {
+      a(bucket, key);
+    }
+  };
+  std::uint64_t epoch = 0;
+  std::uint64_t tree_version = 0;
+  std::vector<Bucket> buckets;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, tree_version, buckets);
+  }
+};
+struct BucketMarksAnswer {
+  std::vector<std::optional<Mark>> marks;  // std::nullopt: a share of the bucket is damaged or lost
   template <class A>
   void fields(A& a) {
     a(marks);

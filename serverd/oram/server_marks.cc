@@ -33,19 +33,35 @@ Task<Result<Bytes>> ServerMarks::mark_prepared(MarkPreparedRequest request, Payl
   co_return encode(answer);
 }
 
-// Reads from the file, because the shares that were repaired count only there.
-Task<Result<Bytes>> ServerMarks::mark_bucket(MarkBucketRequest request, Payload&) {
-  S3O_CO_ASSIGN(const auto ref, version_of(request.bucket, request.tree_version));
-  auto marked = co_await offload(state_.readers, [&]() -> Result<Mark> {
-    const ShareMark under(request.key, state_.params().slot_size());
-    if (ref.bucket_version == 0) return mark_of(under, ref, nullptr);
-    state_.record.upkeep(AccessLog::Operation::read,
-                         state_.record.slots(request.bucket, 0, ref.slots));
-    S3O_ASSIGN(const auto content, state_.bucket_store->load(ref));
-    return mark_of(under, ref, content.get());
-  });
-  if (!marked) co_return fail(std::move(marked).error());
-  co_return encode(MarksAnswer{{*marked}});
+Task<Result<Bytes>> ServerMarks::mark_buckets(MarkBucketsRequest request, Payload&) {
+  const std::size_t count = request.buckets.size();
+  if (count == 0 || count > MarkBucketsRequest::kMost) co_return malformed();
+  std::vector<Task<Result<std::optional<Mark>>>> work;
+  for (const auto& asked : request.buckets) {
+    S3O_CO_ASSIGN(const auto ref, version_of(asked.bucket, request.tree_version));
+    work.push_back(
+        offload(state_.readers, [this, &asked, ref] { return mark_on_disk(asked, ref); }));
+  }
+  auto marked = co_await all(std::move(work));
+  BucketMarksAnswer answer;
+  for (auto& mark : marked) {
+    if (!mark) co_return fail(std::move(mark).error());
+    answer.marks.push_back(*mark);
+  }
+  co_return encode(answer);
+}
+
+/// Returns std::nullopt if a share of the bucket is damaged. Reads from the file, because the
+/// shares that were repaired count only there.
+Result<std::optional<Mark>> ServerMarks::mark_on_disk(const MarkBucketsRequest::Bucket& asked,
+                                                      const BucketVersionRef& ref) const {
+  const ShareMark under(asked.key, state_.params().slot_size());
+  if (ref.bucket_version == 0) return std::optional(mark_of(under, ref, nullptr));
+  state_.record.upkeep(AccessLog::Operation::read, state_.record.slots(asked.bucket, 0, ref.slots));
+  const auto content = state_.bucket_store->load(ref);
+  if (!content && content.error().code == Errc::corrupt) return std::optional<Mark>();
+  if (!content) return fail(content.error());
+  return std::optional(mark_of(under, ref, content->get()));
 }
 
 Task<Result<Bytes>> ServerMarks::disown(DisownRequest request, Payload&) {

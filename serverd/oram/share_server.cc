@@ -168,8 +168,9 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
     case MessageType::mark_prepared:
       co_return co_await in_session<MarkPreparedRequest>(request, marks_,
                                                          &ServerMarks::mark_prepared);
-    case MessageType::mark_bucket:
-      co_return co_await in_session<MarkBucketRequest>(request, marks_, &ServerMarks::mark_bucket);
+    case MessageType::mark_buckets:
+      co_return co_await in_session<MarkBucketsRequest>(request, marks_,
+                                                        &ServerMarks::mark_buckets);
     case MessageType::disown:
       co_return co_await in_session<DisownRequest>(request, marks_, &ServerMarks::disown);
     case MessageType::subshare:

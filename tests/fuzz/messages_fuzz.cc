@@ -102,9 +102,10 @@ constexpr Round kRounds[] = {
     round_trip<MeasureRequest>,
     round_trip<MeasureAnswer>,
     round_trip<MarkPreparedRequest>,
-    round_trip<MarkBucketRequest>,
+    round_trip<MarkBucketsRequest>,
     round_trip<MarksAnswer>,
     round_trip<DisownRequest>,
+    round_trip<BucketMarksAnswer>,
 };
 
 }  // namespace

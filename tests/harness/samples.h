@@ -198,12 +198,15 @@ void for_each_sample(Visit visit) {
   visit(DigestsAnswer{{{0x0e0f, {0xe1, 0xe2}}}}, hex("01000000", "0f0e", "02000000", "e1e2"));
   visit(MarkPreparedRequest{kEpochNumber, sample_id(), sample_seed(13)},
         hex(kEpoch, kId, seed_there(13).substr(2)));
-  visit(MarkBucketRequest{kEpochNumber, 0x3132333435363738, 0x6162636465666768, sample_seed(13)},
-        hex(kEpoch, "3837363534333231", "6867666564636261", seed_there(13).substr(2)));
+  visit(
+      MarkBucketsRequest{kEpochNumber, 0x3132333435363738, {{0x6162636465666768, sample_seed(13)}}},
+      hex(kEpoch, "3837363534333231", "01000000", "6867666564636261", seed_there(13).substr(2)));
   Mark mark;
   mark.fill(0xe7);
   visit(MarksAnswer{{mark, mark}},
         hex("02000000", "e7e7e7e7e7e7e7e7e7e7e7e7e7e7e7e7", "e7e7e7e7e7e7e7e7e7e7e7e7e7e7e7e7"));
+  visit(BucketMarksAnswer{{mark, std::nullopt}},
+        hex("02000000", "01", "e7e7e7e7e7e7e7e7e7e7e7e7e7e7e7e7", "00"));
   visit(DisownRequest{kEpochNumber, 0x3132333435363738, 0x6162636465666768},
         hex(kEpoch, "3837363534333231", "6867666564636261"));
   visit(ContributeRequest{.epoch = kEpochNumber,

@@ -44,6 +44,23 @@ class Marks : public test::FilledVolume {
       if (slot++ >= root_slots_written_) share[share.size() / 2] ^= 4;
     });
   }
+  /// The marks for which a server was asked after a repair.
+  struct MarksAsked {
+    std::size_t messages = 0;
+    std::set<BucketIndex> buckets;
+  };
+  /// Observes, from now on, the buckets of which servers are asked for marks after a repair.
+  std::shared_ptr<const std::map<Party, MarksAsked>> note_marks_asked() {
+    auto asked = std::make_shared<std::map<Party, MarksAsked>>();
+    cluster_.network.observer = [asked](Party from, Party to, const Bytes& message) {
+      if (from != kClient || !is_question(message) || type_of(message) != MessageType::mark_buckets)
+        return;
+      const auto request = decode<MarkBucketsRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+      ++(*asked)[to].messages;
+      for (const auto& each : request->buckets) (*asked)[to].buckets.insert(each.bucket);
+    };
+    return asked;
+  }
   void fill_and_settle() {
     ASSERT_NO_FATAL_FAILURE(fill());
     settle_evictions();
@@ -64,18 +81,16 @@ TEST_P(Marks, ProveEveryBucketOfAnHonestRepair) {
   ASSERT_NO_FATAL_FAILURE(fill_and_settle());
   for (Party lost = 1; lost <= 3; ++lost) {
     ASSERT_NO_FATAL_FAILURE(lose(lost));
-    std::size_t asked = 0;
-    cluster_.network.observer = [&](Party from, Party to, const Bytes& message) {
-      asked += from == kClient && to == lost && is_question(message) &&
-               type_of(message) == MessageType::mark_bucket;
-    };
+    const auto asked = note_marks_asked();
     const auto healed = repair({lost});
     cluster_.network.observer = {};
     ASSERT_OK(healed);
     EXPECT_GT(healed->total(), 0u);
     EXPECT_EQ(healed->lost, 0u);
     EXPECT_EQ(healed->unproven, 0u);
-    EXPECT_GT(asked, 8u);
+    ASSERT_EQ(asked->size(), 1u) << "only the repaired server is asked";
+    EXPECT_GT(asked->at(lost).buckets.size(), 8u);
+    EXPECT_LT(asked->at(lost).messages, asked->at(lost).buckets.size());
     for (Party server = 1; server <= 3; ++server) EXPECT_FALSE(is_named(server));
     ASSERT_NO_FATAL_FAILURE(check_contents());
     for (BlockId block = 0; block < kBlocks; block += 3)
@@ -151,6 +166,66 @@ TEST_P(Marks, ShowALiarBesideAServerWithDamagedSlots) {
   ASSERT_NO_FATAL_FAILURE(check_contents());
 }
 
+// What a scrub does not restore has come from no other server, and a second reading of it would
+// prove nothing.
+TEST_P(Marks, AreAskedForOfWhatWasRestored) {
+  ASSERT_NO_FATAL_FAILURE(fill_and_settle());
+  auto asked = note_marks_asked();
+  ASSERT_OK(repair({}));
+  EXPECT_TRUE(asked->empty());
+  ASSERT_OK(cluster_.close_client());
+  const std::size_t stride = cluster_.params().slot_size() + BucketVersion::kTrailer;
+  const std::size_t size = cluster_.disk(2).content(cluster_.slots()).size();
+  for (std::size_t at = cluster_.params().root_buffer_slots() * stride; at < size;
+       at += 5 * cluster_.params().bucket_size * stride)
+    cluster_.disk(2).rot("slots", at + 40, 4);
+  cluster_.stop_server(2);
+  cluster_.start_server(2);
+  ASSERT_OK(cluster_.open_client());
+  asked = note_marks_asked();
+  const auto healed = repair({});
+  cluster_.network.observer = {};
+  ASSERT_OK(healed);
+  ASSERT_GT(healed->shares.at(2), 0u);
+  EXPECT_EQ(healed->lost + healed->unproven, 0u);
+  ASSERT_EQ(asked->size(), 1u);
+  EXPECT_LE(asked->at(2).buckets.size(), healed->shares.at(2));
+}
+
+// A repair is cut short when a liar's shares have been written, and nothing has been proven.
+TEST_P(Marks, ProveAlsoWhatAnEarlierRepairHasLeft) {
+  ASSERT_NO_FATAL_FAILURE(fill_and_settle());
+  ASSERT_NO_FATAL_FAILURE(lose(3));
+  ASSERT_NO_FATAL_FAILURE(lie_about_buckets(1));
+  bool cut = false;
+  cluster_.network.filter = [&](Party, Party to, const Bytes& message) {
+    if (to != 3 || type_of(message) != MessageType::mark_buckets) return true;
+    cut = true;
+    return false;
+  };
+  bool ended = false;
+  spawn(cluster_.context.get_executor(),
+        [](Engine& engine, std::set<Party> which, bool& done) -> Task<void> {
+          static_cast<void>(co_await engine.scrub(std::move(which)));
+          done = true;
+        }(cluster_.engine(), std::set<Party>{3}, ended));
+  cluster_.run_until([&] { return cut; });
+  ASSERT_FALSE(ended);
+  cluster_.kill_client();
+  cluster_.settle();
+  cluster_.network.filter = {};
+  ASSERT_NO_FATAL_FAILURE(lie_about_buckets(1));  // takes the change back
+  ASSERT_OK(cluster_.open_client());
+  const auto healed = repair({3});
+  ASSERT_OK(healed);
+  EXPECT_GT(healed->total(), 0u);
+  EXPECT_EQ(healed->lost + healed->unproven, 0u);
+  const auto again = repair({});
+  ASSERT_OK(again);
+  EXPECT_EQ(again->total() + again->lost, 0u);
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
 // At most one server lies. If no server has the shares of its mark, nothing may be given up for it.
 TEST_P(Marks, ThatFitNoServerAreNotBelieved) {
   ASSERT_NO_FATAL_FAILURE(fill_and_settle());
@@ -191,7 +266,7 @@ TEST_P(Marks, AreCheckedAlikeWhateverIsInTheSlot) {
         if (type == MessageType::read_slot)
           asked[{to, number_of(message)}] = decode<ReadSlotRequest>(body)->at;
         if (type == MessageType::read_slot || type == MessageType::heal_slot ||
-            type == MessageType::disown || type == MessageType::mark_bucket)
+            type == MessageType::disown || type == MessageType::mark_buckets)
           ++questions[{to, type}];
       } else if (from == 1 && to == 3 && type == MessageType::masked_share &&
                  is_question(message) &&

@@ -47,8 +47,9 @@ class HostileFixture : public testing::TestWithParam<std::tuple<Evictor, int>> {
           {kClient, server, request(1, LabelsRequest{open_.next.epoch, evictions(), kRoot})});
       samples_.push_back(
           {kClient, server, request(1, DigestsRequest{open_.next.epoch, evictions(), kRoot})});
-      samples_.push_back({kClient, server,
-                          request(1, MarkBucketRequest{open_.next.epoch, evictions(), kRoot + 1})});
+      samples_.push_back(
+          {kClient, server,
+           request(1, MarkBucketsRequest{open_.next.epoch, evictions(), {{kRoot + 1, Seed{}}}})});
       samples_.push_back(
           {kClient, server, request(1, DisownRequest{open_.next.epoch, evictions(), kRoot + 1})});
       samples_.push_back(

@@ -131,8 +131,8 @@ class Hostile : public test::HostileFixture {
         return in_session(decode<CheckRequest>(body), Due::no_harm);
       case MessageType::mark_prepared:
         return in_session(decode<MarkPreparedRequest>(body), Due::no_harm);
-      case MessageType::mark_bucket:
-        return in_session(decode<MarkBucketRequest>(body), Due::no_harm);
+      case MessageType::mark_buckets:
+        return in_session(decode<MarkBucketsRequest>(body), Due::no_harm);
       case MessageType::disown:
         return in_session(decode<DisownRequest>(body), Due::obedience);
       case MessageType::digests:
