@@ -21,24 +21,29 @@ constexpr std::chrono::milliseconds kLookAgain{200};
 std::string_view piece_of(const VolumeParams& params) { return params.is_ring() ? "row" : "share"; }
 
 /// Returns a text such as "31 shares of server 2".
-std::string shares_of(const VolumeParams& params, const RepairedVolume& repaired) {
+std::string shares_of(const VolumeParams& params, const std::map<Party, std::uint64_t>& by_server) {
   std::vector<std::string> all;
-  for (const auto& [server, count] : repaired.healed)
+  for (const auto& [server, count] : by_server)
     all.push_back(fmt::format("{} {}{} of server {}", count, piece_of(params),
                               count == 1 ? "" : "s", server));
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
 /// Says what is lost, and what may help.
-Status report_lost(const Vault& vault, std::uint64_t lost) {
+Status report_lost(const Vault& vault, const RepairedVolume& repaired) {
+  const std::uint64_t lost = repaired.lost;
   const bool ring = vault.config().params.is_ring();
+  std::string said;  // a server that lies can say so, too
+  if (!repaired.lost_at.empty())
+    said = fmt::format(" (according to the servers, damaged there: {})",
+                       shares_of(vault.config().params, repaired.lost_at));
   return fail(
       Errc::damaged_vault,
-      "{}: {} damaged {}, and nothing was changed there: if there is a copy of the slots of {}, "
+      "{}: {} damaged {}, and nothing was changed there{}: if there is a copy of the slots of {}, "
       "put it back and scrub again while the vault is not mounted: a mounted vault gives up "
       "damaged slots that it comes across",
       vault.directory().string(), lost == 1 ? "1 slot is" : fmt::format("{} slots are", lost),
-      ring ? "beyond what the server can rebuild" : "at too many servers",
+      ring ? "beyond what the server can rebuild" : "at too many servers", said,
       ring ? "the server" : "one of them");
 }
 
@@ -47,6 +52,8 @@ RepairedVolume found_by(const nlohmann::json& scrub) {
   RepairedVolume found;
   for (const auto& server : scrub.at("healed"))
     found.healed[server.at("server")] = server.at("shares");
+  for (const auto& server : scrub.value("lost_at", nlohmann::json::array()))
+    found.lost_at[server.at("server")] = server.at("shares");
   found.lost = scrub.at("lost_slots");
   found.unproven = scrub.value("unproven_buckets", std::uint64_t{0});
   found.hindrance = scrub.at("hindrance");
@@ -63,7 +70,7 @@ Status report_repair(const Vault& of, const std::set<unsigned>& servers,
                              vault, fmt::join(repaired.reenrolled, ", "));
   if (!repaired.healed.empty())
     std::cout << fmt::format("{}: damaged and healed: {}\n", vault,
-                             shares_of(of.config().params, repaired));
+                             shares_of(of.config().params, repaired.healed));
   if (!repaired.hindrance.empty())
     std::cerr << fmt::format(
         "s3oramfs: the servers do not reach each other ({}), so their shares went through this "
@@ -77,7 +84,7 @@ Status report_repair(const Vault& of, const std::set<unsigned>& servers,
         "that lied about them was not noticed: an eviction makes marks of the buckets that it "
         "writes\n",
         vault, repaired.unproven == 1 ? "1 bucket" : fmt::format("{} buckets", repaired.unproven));
-  if (repaired.lost > 0) return report_lost(of, repaired.lost);
+  if (repaired.lost > 0) return report_lost(of, repaired);
   const VolumeParams& params = of.config().params;
   const std::string whose = params.is_ring()  ? "the server"
                             : servers.empty() ? "all servers"

@@ -60,10 +60,14 @@ json top_json(const VolumeStatus& volume) {
           {"most_evictions_behind", top.most_evictions_behind}};
 }
 
+json shares_json(const std::map<Party, std::uint64_t>& by_server) {
+  json all = json::array();
+  for (const auto& [server, shares] : by_server)
+    all.push_back({{"server", server}, {"shares", shares}});
+  return all;
+}
+
 json scrub_json(const ScrubStatus& scrub) {
-  json healed = json::array();
-  for (const auto& [server, shares] : scrub.found.healed)
-    healed.push_back({{"server", server}, {"shares", shares}});
   json failure;
   if (scrub.failure)
     failure = {{"code", static_cast<int>(scrub.failure->code)},
@@ -71,8 +75,9 @@ json scrub_json(const ScrubStatus& scrub) {
   return {{"running", scrub.running},
           {"buckets_looked_at", scrub.looked_at},
           {"buckets", scrub.of},
-          {"healed", healed},
+          {"healed", shares_json(scrub.found.healed)},
           {"lost_slots", scrub.found.lost},
+          {"lost_at", shares_json(scrub.found.lost_at)},
           {"unproven_buckets", scrub.found.unproven},
           {"hindrance", scrub.found.hindrance},
           {"failure", failure}};

@@ -1,6 +1,7 @@
 // Heals damaged slots: by the servers among themselves, or through the client.
 #include "oramcore/client/healer.h"
 
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include "oramcore/base/rules.h"
@@ -194,6 +195,7 @@ Task<Result<Payload>> Healer::ask_for_part(Party helper, Bytes message, Party to
 /// The shares of a slot that needs healing, at all servers.
 struct Healer::SlotFound {
   Bytes intact;                        // servers whose shares are intact
+  Bytes damaged;                       // servers that say that theirs are damaged
   std::optional<Agreement> agreement;  // the servers whose shares are consistent
   std::vector<Party> to_write;         // servers that get a new share, in this order
   std::optional<Error> unread;         // an error that may not recur at the next read
@@ -218,6 +220,7 @@ Task<Healer::SlotFound> Healer::find_shares(SlotAddress at, const std::set<Party
         continue;
       }
       found.to_write.push_back(asked[i]);
+      if (!answer && answer.error().code == Errc::corrupt) found.damaged.push_back(asked[i]);
       if (!answer && answer.error().code != Errc::corrupt &&
           (!found.unread || found.unread->code == Errc::failed))
         found.unread = answer.error();
@@ -250,6 +253,21 @@ std::optional<Agreement> Healer::agreement_on(SlotAddress at, const Bytes& serve
                         [&](const Label& label) { return state_.is_resident(label, at); });
 }
 
+/// Says who calls its share damaged. That may be true of an honest server's disk, and nothing shows
+/// whether it is.
+void Healer::report_lost(SlotAddress at, const SlotFound& found) {
+  if (found.intact.size() >= state_.params.enough())
+    spdlog::error(
+        "the shares of slot {} of bucket {} at servers {} contradict each other: its content is "
+        "lost",
+        at.slot, at.bucket, fmt::join(found.intact, ", "));
+  else
+    spdlog::error(
+        "slot {} of bucket {} is damaged at too many servers, as servers {} say: its content is "
+        "lost",
+        at.slot, at.bucket, fmt::join(found.damaged, ", "));
+}
+
 /// Writes the shares of `damaged` even if they can be read now, because they may come from the
 /// system's cache.
 Task<Status> Healer::heal_through_client(SlotAddress at, std::set<Party> damaged, Loss loss) {
@@ -259,9 +277,8 @@ Task<Status> Healer::heal_through_client(SlotAddress at, std::set<Party> damaged
     co_return fail(*found.unread);
   const bool lost = !found.agreement;
   if (lost) {
-    slots_.lost();
-    spdlog::error("slot {} of bucket {} is damaged at too many servers: its content is lost",
-                  at.slot, at.bucket);
+    slots_.lost(found.damaged);
+    report_lost(at, found);
     S3O_CO_TRY(co_await prover_.name_liars(at));
     if (loss == Loss::left) co_return Status{};
     S3O_CO_TRY(co_await prover_.forget(at));

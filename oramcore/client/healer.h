@@ -54,6 +54,7 @@ class Healer {
                                      std::uint64_t request_id,
                                      std::shared_ptr<Servers::JointAttempt> attempt);
   Task<SlotFound> find_shares(SlotAddress at, const std::set<Party>& damaged);
+  void report_lost(SlotAddress at, const SlotFound& found);
   std::optional<Agreement> agreement_on(SlotAddress at, const Bytes& servers,
                                         const std::vector<Bytes>& shares) const;
   Task<Status> heal_through_client(SlotAddress at, std::set<Party> damaged, Loss loss);

@@ -25,7 +25,11 @@ class SlotShares {
 
   /// Counts and logs a share that was put right.
   void healed(Party server, SlotAddress at);
-  void lost() { ++so_far_.lost; }
+  /// Counts a slot that is lost because these servers say that their shares are damaged.
+  void lost(const Bytes& damaged_at = {}) {
+    ++so_far_.lost;
+    for (const Party server : damaged_at) ++so_far_.lost_at[server];
+  }
   /// Counts a bucket whose new shares cannot be compared with anything.
   void unproven() { ++so_far_.unproven; }
   void hindered(std::string why) { so_far_.hindrance = std::move(why); }

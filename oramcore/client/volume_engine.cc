@@ -6,6 +6,17 @@
 #include <algorithm>
 
 namespace s3oram {
+namespace {
+
+using Counts = std::map<Party, std::uint64_t>;
+
+Counts counts_since(Counts counts, const Counts& before) {
+  for (const auto& [server, count] : before) counts[server] -= count;
+  std::erase_if(counts, [](const auto& each) { return each.second == 0; });
+  return counts;
+}
+
+}  // namespace
 
 std::uint64_t Healed::total() const {
   std::uint64_t all = 0;
@@ -14,10 +25,11 @@ std::uint64_t Healed::total() const {
 }
 
 Healed Healed::since(const Healed& before) const {
-  Healed more{shares, lost - before.lost, unproven - before.unproven, hindrance};
-  for (const auto& [server, count] : before.shares) more.shares[server] -= count;
-  std::erase_if(more.shares, [](const auto& each) { return each.second == 0; });
-  return more;
+  return {.shares = counts_since(shares, before.shares),
+          .lost = lost - before.lost,
+          .lost_at = counts_since(lost_at, before.lost_at),
+          .unproven = unproven - before.unproven,
+          .hindrance = hindrance};
 }
 
 void log_findings(const Findings& findings) {

@@ -64,6 +64,8 @@ struct EngineStatus {
 struct Healed {
   std::map<Party, std::uint64_t> shares;  // by server: slots whose share was restored
   std::uint64_t lost = 0;                 // slots for which too few servers had a share
+  std::map<Party, std::uint64_t>
+      lost_at;  // by server: of these, those whose share it calls damaged
   // Buckets with restored shares of which nobody can say whether they are those of before.
   std::uint64_t unproven = 0;
   std::string hindrance;  // why servers could not send shares; or empty

@@ -15,6 +15,7 @@ RepairedVolume repaired(const Healed& healed) {
   return {.reenrolled = {},
           .healed = healed.shares,
           .lost = healed.lost,
+          .lost_at = healed.lost_at,
           .unproven = healed.unproven,
           .hindrance = healed.hindrance,
           .untold = {}};

@@ -22,10 +22,11 @@ namespace s3oram {
 
 /// The result of Volume::repair() or a scrub.
 struct RepairedVolume {
-  std::set<Party> reenrolled;             // servers that took their places again
-  std::map<Party, std::uint64_t> healed;  // shares, by server
-  std::uint64_t lost = 0;                 // slots that are damaged at too many servers
-  std::uint64_t unproven = 0;             // Healed::unproven
+  std::set<Party> reenrolled;              // servers that took their places again
+  std::map<Party, std::uint64_t> healed;   // shares, by server
+  std::uint64_t lost = 0;                  // slots that are damaged at too many servers
+  std::map<Party, std::uint64_t> lost_at;  // Healed::lost_at
+  std::uint64_t unproven = 0;              // Healed::unproven
   std::string hindrance;  // why the servers could not send each other shares; empty if they could
   std::vector<Party> untold;  // after replace(): servers that do not know the new one yet
 };

@@ -104,7 +104,8 @@ int main(int argc, char** argv) {
     if (!report.failure.empty()) {
       std::printf("%s\nreplay with: lies_run%s --seed %llu --rounds %u --runs 1 --verbose\n",
                   report.failure.c_str(), mirror ? " --mirror" : "",
-                  static_cast<unsigned long long>(seed), rounds);
+                  static_cast<unsigned long long>(seed),
+                  stopped == 0 ? rounds : static_cast<unsigned>(report.rounds));
       std::fflush(stdout);
       if (!go_on) break;
     }

@@ -166,6 +166,34 @@ TEST_P(Marks, ShowALiarBesideAServerWithDamagedSlots) {
   ASSERT_NO_FATAL_FAILURE(check_contents());
 }
 
+// A helper says that its shares are damaged. That may be a lie, or true of an honest server's disk,
+// and nothing shows which. It is not called a liar, but the report says which servers say so.
+TEST_P(Marks, DoNotHideWhoCallsItsSharesDamaged) {
+  ASSERT_NO_FATAL_FAILURE(fill_and_settle());
+  ASSERT_NO_FATAL_FAILURE(lose(3));
+  const auto damage_or_put_back = [&] {
+    const std::size_t stride = cluster_.params().slot_size() + BucketVersion::kTrailer;
+    const std::size_t size = cluster_.disk(1).content(cluster_.slots()).size();
+    cluster_.stop_server(1);
+    for (std::size_t at = cluster_.params().root_buffer_slots() * stride; at < size; at += stride)
+      cluster_.disk(1).rot("slots", at + 40, 4);
+    cluster_.start_server(1);
+  };
+  damage_or_put_back();
+  const auto found = repair({3});
+  ASSERT_OK(found);
+  EXPECT_GT(found->lost, 0u);
+  const std::map<Party, std::uint64_t> said{{1, found->lost}, {3, found->lost}};
+  EXPECT_EQ(found->lost_at, said);
+  for (Party server = 1; server <= 3; ++server) EXPECT_FALSE(is_named(server));
+  damage_or_put_back();
+  const auto healed = repair({3});
+  ASSERT_OK(healed);
+  EXPECT_EQ(healed->lost + healed->unproven, 0u);
+  EXPECT_TRUE(healed->lost_at.empty());
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
 // What a scrub does not restore has come from no other server, and a second reading of it would
 // prove nothing.
 TEST_P(Marks, AreAskedForOfWhatWasRestored) {

@@ -353,12 +353,16 @@ TEST(MountStatus, HasTheNamesThatProgramsUse) {
   ASSERT_EQ(json["servers"][0]["links"].size(), 1u);  // the client's own is not among them
   EXPECT_EQ(json["servers"][0]["links"][0]["server"], 2);
   EXPECT_TRUE(json["scrub"].is_null());
-  state.volume.scrub = {
-      .running = false,
-      .looked_at = 3,
-      .of = 7,
-      .found = {.reenrolled = {}, .healed = {{2, 31}}, .lost = 1, .hindrance = "", .untold = {}},
-      .failure = Error{Errc::unreachable, "server 3 is gone"}};
+  state.volume.scrub = {.running = false,
+                        .looked_at = 3,
+                        .of = 7,
+                        .found = {.reenrolled = {},
+                                  .healed = {{2, 31}},
+                                  .lost = 1,
+                                  .lost_at = {{3, 1}},
+                                  .hindrance = "",
+                                  .untold = {}},
+                        .failure = Error{Errc::unreachable, "server 3 is gone"}};
   const auto scrub = status_json({"/mnt", 1}, state, {{}, {}, {}})["scrub"];
   EXPECT_EQ(scrub["running"], false);
   EXPECT_EQ(scrub["buckets_looked_at"], 3);
@@ -366,6 +370,7 @@ TEST(MountStatus, HasTheNamesThatProgramsUse) {
   EXPECT_EQ(scrub["healed"][0]["server"], 2);
   EXPECT_EQ(scrub["healed"][0]["shares"], 31);
   EXPECT_EQ(scrub["lost_slots"], 1);
+  EXPECT_EQ(scrub["lost_at"][0]["server"], 3);
   EXPECT_EQ(scrub["failure"]["code"], static_cast<int>(Errc::unreachable));
 }
 
