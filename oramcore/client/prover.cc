@@ -256,6 +256,9 @@ Task<Status> Prover::name_liars(SlotAddress at) {
   if (!row || row->marks.size() != state_.servers.count()) co_return Status{};
   const auto shown = co_await read(*bucket, *row);
   if (state_.dead) co_return fail(*state_.dead);
+  // Other slots of the bucket may have got fresh shares meanwhile. The marks were forgotten before.
+  S3O_CO_ASSIGN(const auto still, co_await marks_of(*bucket));
+  if (still != row) co_return Status{};
   for (const Party server : shown->others) name(server, *bucket);
   co_return Status{};
 }

@@ -138,12 +138,17 @@ MUTANTS = [
         "marks-of-old-shares", "The marks of a bucket are forgotten before its shares are replaced",
         ENGINE + "healer.cc",
         "  S3O_CO_TRY(co_await prover_.forget(at));\n  Bytes content", "  Bytes content",
-        "marks_test", "*Marks.DoNotOutliveTheirShares/*"),
+        "marks_test", "*Marks.AreForgottenBeforeFreshSharesAreWritten/*"),
     Mutant(
         "marks-of-one-child", "When the tree grows, marks stay with the content of all buckets",
         ENGINE + "mark_table.cc",
         "if (before && before->was_leaf(bucket))", "if (false && before->was_leaf(bucket))",
         "positions_test", "MarkTableTest.MarksStayWithTheContentWhenTheTreeGrows"),
+    Mutant(
+        "marks-forgotten-meanwhile", "Nobody is named for shares that a healing has just replaced",
+        ENGINE + "prover.cc",
+        "if (still != row) co_return Status{};", "static_cast<void>(still);",
+        "marks_test", "*Marks.AreForgottenBeforeFreshSharesAreWritten/*"),
     Mutant(
         "unbelievable-marks", "Marks that more servers contradict than may lie are not believed",
         ENGINE + "prover.cc",

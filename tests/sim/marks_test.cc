@@ -453,6 +453,44 @@ TEST_P(Marks, DoNotOutliveTheirShares) {
   ASSERT_NO_FATAL_FAILURE(check_contents());
 }
 
+// The client is killed when one server has its fresh share of a healed slot, and the others have
+// not. That server then shows another share than when the bucket was written, and is honest.
+TEST_P(Marks, AreForgottenBeforeFreshSharesAreWritten) {
+  ASSERT_NO_FATAL_FAILURE(fill_and_settle());
+  ASSERT_OK(cluster_.close_client());
+  const std::size_t size = cluster_.disk(2).content(cluster_.slots()).size();
+  const std::size_t stride = cluster_.params().slot_size() + BucketVersion::kTrailer;
+  for (std::size_t at = cluster_.params().root_buffer_slots() * stride; at < size; at += 3 * stride)
+    cluster_.disk(2).rot("slots", at + 40, 4);
+  cluster_.stop_server(2);
+  cluster_.start_server(2);
+  ASSERT_OK(cluster_.open_client());
+  bool reached = false;  // share 1 is not damaged, so only the fresh one is written there
+  cluster_.network.observer = [&](Party from, Party to, const Bytes& message) {
+    reached |= from == 1 && to == kClient && is_answer(message) &&
+               type_of(message) == MessageType::heal_slot;
+  };
+  const auto unread = std::make_shared<std::optional<Result<Bytes>>>();
+  for (BlockId block = 0; block < kBlocks && !reached; ++block) {
+    unread->reset();
+    cluster_.engine().read(block,
+                           [unread](Result<Bytes> content) { *unread = std::move(content); });
+    cluster_.run_until([&] { return unread->has_value() || reached; });
+  }
+  ASSERT_TRUE(reached);
+  cluster_.network.observer = {};
+  cluster_.kill_client();
+  cluster_.kill_server(3);
+  cluster_.lose(3);
+  cluster_.start_server(3);
+  ASSERT_OK(cluster_.reenrol({3}));
+  ASSERT_OK(cluster_.open_client());
+  settle_evictions();
+  for (Party server = 1; server <= 3; ++server) EXPECT_FALSE(is_named(server));
+  ASSERT_OK(repair({3}));
+  for (Party server = 1; server <= 3; ++server) EXPECT_FALSE(is_named(server));
+}
+
 // A server that lies as a helper, when an access meets a slot that another one has lost, is named.
 TEST_P(Marks, NameWhoeverSpoilsASlotThatAnAccessMeets) {
   ASSERT_NO_FATAL_FAILURE(fill_and_settle());
