@@ -49,11 +49,13 @@ Task<void> Stragglers::expect(std::shared_ptr<Question> question, Bytes late, st
   }
 }
 
-Task<Result<Payload>> Stragglers::ask(Party server, MessageType type, Bytes message,
-                                      std::shared_ptr<Question> question) {
+/// A server that is left out may be back before the others have answered.
+Task<Status> Stragglers::ask(Party server, MessageType type, Bytes message,
+                             std::shared_ptr<Question> question) {
   auto answer = co_await state_.servers.ask(server, type, std::move(message));
   answered(question, server);
-  co_return answer;
+  if (!answer && !state_.servers.is_left_out(server)) co_return fail(std::move(answer).error());
+  co_return Status{};
 }
 
 Task<Status> Stragglers::ask_all(MessageType type, Bytes message) {
@@ -61,8 +63,7 @@ Task<Status> Stragglers::ask_all(MessageType type, Bytes message) {
   const Bytes asked = state_.in_step.takers();
   auto answers = co_await for_each_of(
       asked, [&](Party server) { return ask(server, type, message, question); });
-  for (std::size_t i = 0; i < asked.size(); ++i)
-    if (!answers[i] && !state_.servers.is_left_out(asked[i])) co_return fail(answers[i].error());
+  for (Status& status : answers) S3O_CO_TRY(status);
   co_return Status{};
 }
 

@@ -23,12 +23,12 @@ class Stragglers {
   std::shared_ptr<Question> begin() const;
   void answered(const std::shared_ptr<Question>& question, Party server);
   /// Sends the same message to all servers that take part, and waits for them. Returns the first
-  /// error of a server that is not left out by the time it fails.
+  /// error of a server that is not left out when it fails.
   Task<Status> ask_all(MessageType type, Bytes message);
 
  private:
-  Task<Result<Payload>> ask(Party server, MessageType type, Bytes message,
-                            std::shared_ptr<Question> question);
+  Task<Status> ask(Party server, MessageType type, Bytes message,
+                   std::shared_ptr<Question> question);
   Task<void> expect(std::shared_ptr<Question> question, Bytes late, std::string why);
 
   VolumeState& state_;

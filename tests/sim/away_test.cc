@@ -399,6 +399,42 @@ TEST_P(AwayOfThree, OneThatGoesAwayWhileItIsSentWhatItLacksIsNotWaitedFor) {
   ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
 }
 
+// A server is left out while an eviction is being installed, and is asked again before another one
+// has answered.
+TEST_P(AwayOfThree, OneThatIsBackBeforeTheOthersAnswerEndsNothing) {
+  constexpr Party kSlow = 1;
+  const Party last = cluster_.servers();
+  ASSERT_NO_FATAL_FAILURE(fill());
+  bool asked = false, is_gone = false, is_back = false, opened = false;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    const auto type = static_cast<MessageType>(message[2]);
+    if (to == last && from == kClient && type == MessageType::commit && !asked)
+      asked = is_gone = true;
+    if (is_gone && (from == last || to == last)) return false;
+    opened = opened || (is_back && from == last && is_answer(message) && type == MessageType::open);
+    return opened || from != kSlow || !is_answer(message) || type != MessageType::commit;
+  };
+  std::size_t under_way = 0;
+  for (BlockId block = 0; block < 6; ++block) {
+    ++under_way;
+    newest_[block] = ++generation_;
+    cluster_.engine().write(block, pattern(block, generation_, test::kBlockSize),
+                            [&](const Status& status) {
+                              EXPECT_TRUE(status);
+                              --under_way;
+                            });
+  }
+  ASSERT_NO_FATAL_FAILURE(await([&] { return standing(last) == Standing::away; }));
+  ASSERT_TRUE(asked);
+  is_gone = false;
+  is_back = true;
+  ASSERT_NO_FATAL_FAILURE(await([&] { return opened; }));
+  ASSERT_NO_FATAL_FAILURE(await([&] { return under_way == 0 && all_in_step(); }));
+  EXPECT_EQ(cluster_.engine().status().failure, "");
+  cluster_.network.filter = {};
+  ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
+}
+
 // One of the two servers that describe the tree to a returning one shows wrong stamps, or does not
 // name all buckets. Buckets on which the two do not agree are copied and compared.
 TEST_P(AwayOfThree, NoServerKeepsAnotherOneOutByWhatItSaysOfTheTree) {
