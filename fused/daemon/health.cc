@@ -1,6 +1,8 @@
 // The rules that turn a mount's state into problems (health.h).
 #include "fused/daemon/health.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "oramcore/base/human.h"
@@ -20,7 +22,7 @@ constexpr auto kVolume = "volume", kDisagree = "servers_disagree", kServerSilent
                kDamaged = "vault_db_damaged", kLostBlocks = "blocks_lost",
                kEvictionLag = "eviction_lag", kWriteLag = "write_lag", kServerAway = "server_away",
                kServerCatchesUp = "server_catches_up", kMigration = "migration",
-               kTopCache = "top_cache";
+               kTopCache = "top_cache", kLineCut = "line_cut";
 
 const char* kind_of(Errc code) {
   switch (code) {
@@ -97,6 +99,29 @@ void add_troubled(Problems& to, const VolumeStatus& volume) {
   }
 }
 
+/// Adds lines between servers in step, without which these cannot work together.
+void add_cut_lines(Problems& to, const VolumeStatus& volume) {
+  const auto in_step = [&](Party server) {
+    return server >= 1 && server <= volume.servers.size() &&
+           volume.servers[server - 1u].answering &&
+           volume.servers[server - 1u].place == Place::in_step;
+  };
+  for (Party one = 1; one <= volume.servers.size(); ++one)
+    for (const Party other : volume.servers[one - 1u].cut_from)
+      if (one < other && in_step(one) && in_step(other))
+        add(to, kLineCut,
+            fmt::format("the line between {} and {} is cut, though both answer: reading and "
+                        "writing wait until it works again",
+                        volume.servers[one - 1u].address, volume.servers[other - 1u].address));
+}
+
+/// Returns why a server is not in step, as an addition to a sentence; empty if that is not known.
+std::string why_left_out(const VolumeStatus::Server& server) {
+  if (!server.trouble.empty()) return fmt::format(" ({})", server.trouble);
+  if (server.cut_from.empty()) return "";
+  return fmt::format(" (its line to server {} is cut)", fmt::join(server.cut_from, ", "));
+}
+
 /// Adds stalled servers, but only if there is no other problem, because a server that waits for
 /// another one is not the cause.
 void add_stalled(Problems& to, const VolumeStatus& volume) {
@@ -124,7 +149,7 @@ void add_left_out(Problems& to, const VolumeStatus& volume) {
   for (const auto& server : volume.servers) {
     ++number;
     if (server.place == Place::in_step) continue;
-    const std::string why = server.trouble.empty() ? "" : fmt::format(" ({})", server.trouble);
+    const std::string why = why_left_out(server);
     const bool away = server.place == Place::away;
     add(to, away ? kServerAway : kServerCatchesUp,
         away ? fmt::format("{} is away{}: {}", server.address, why, rest)
@@ -222,7 +247,7 @@ const std::vector<const char*> kProblemKinds = {
     kVolume,          kDisagree,  kServerSilent, kServerFull,  kServerStore, kServerFailing,
     kServerStalled,   kDatabase,  kNoRoom,       kFailing,     kUnreadable,  kLost,
     kBackup,          kDamaged,   kLostBlocks,   kEvictionLag, kWriteLag,    kServerAway,
-    kServerCatchesUp, kMigration, kTopCache};
+    kServerCatchesUp, kMigration, kTopCache,     kLineCut};
 
 double seconds(std::chrono::milliseconds duration) {
   return std::chrono::duration<double>(duration).count();
@@ -243,6 +268,7 @@ std::vector<Problem> find_problems(const MountState& state) {
   add_silent(found, volume);
   add_source(found, volume);
   add_troubled(found, volume);  // the trouble may be a silent server
+  add_cut_lines(found, volume);
   add_stalled(found, volume);
   add_database(found, volume);
   add_top(found, volume);

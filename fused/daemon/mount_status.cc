@@ -42,6 +42,7 @@ json server_json(const VolumeStatus::Server& server, const std::vector<LinkTraff
           {"place", name_of(server.place)},
           {"missing_buckets", server.missing_buckets},
           {"copied_slots", server.copied_slots},
+          {"cut_from", server.cut_from},
           {"restarts", server.restarts},
           {"bytes_sent", server.bytes_sent},
           {"bytes_received", server.bytes_received},

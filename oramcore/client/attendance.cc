@@ -27,11 +27,14 @@ Attendance::Attendance(Clock& clock, Servers& servers, InStep& in_step, Owner ow
       servers_(servers),
       in_step_(in_step),
       owner_(std::move(owner)),
+      lines_(clock, servers, in_step,
+             [this](Party server, const std::string& why) { return do_without(server, why); }),
       looking_(in_step.count() + 1),
       again_(in_step.count() + 1, kAskAgain),
       joined_(in_step.count() + 1) {}
 
 void Attendance::begin() {
+  owner_.start(lines_.watch());
   if (!in_step_.may_shrink()) return;
   looked_around_ = clock_.now();
   owner_.start(watch());
@@ -105,13 +108,15 @@ Task<void> Attendance::look_around(Party suspect) {
   }
 }
 
-void Attendance::do_without(Party server, const std::string& why) {
+bool Attendance::do_without(Party server, const std::string& why) {
   if (in_step_.of(server) == Standing::following) {
     spdlog::warn("server {} {}: it is sent the missing data later", server, why);
     drop(server);
-  } else if (in_step_.may_leave(server)) {
-    owner_.start(leave(server, why));
+    return true;
   }
+  if (!in_step_.may_leave(server)) return false;
+  owner_.start(leave(server, why));
+  return true;
 }
 
 Task<void> Attendance::leave(Party server, std::string why) {
@@ -154,6 +159,8 @@ Task<void> Attendance::await_return(Party server) {
     if (!answer &&
         (answer.error().code == Errc::unreachable || answer.error().code == Errc::failed))
       continue;
+    const bool hears_others = co_await lines_.hears_others(server);
+    if (!hears_others || servers_.stopped()) continue;
     const Status back = co_await bring_back(server);
     if (back || servers_.stopped()) co_return;
     drop(server);
@@ -172,7 +179,10 @@ Task<void> Attendance::await_next_try(Party server) {
 }
 
 Task<Status> Attendance::bring_back(Party server) {
-  S3O_CO_TRY(co_await owner_.catch_up(server));
+  ++returning_;
+  const Status caught_up = co_await owner_.catch_up(server);
+  --returning_;
+  if (!caught_up) co_return caught_up;
   if (in_step_.of(server) != Standing::following)
     co_return fail(Errc::unreachable, "it no longer answers");
   in_step_.begin_joining(server);

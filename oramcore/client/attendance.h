@@ -10,6 +10,7 @@
 
 #include "oramcore/base/log_limit.h"
 #include "oramcore/client/in_step.h"
+#include "oramcore/client/line_watch.h"
 #include "oramcore/client/servers.h"
 
 namespace s3oram {
@@ -29,16 +30,21 @@ class Attendance {
   };
   Attendance(Clock& clock, Servers& servers, InStep& in_step, Owner owner);
 
-  /// From now on, lets servers leave and come back. Does nothing for a scheme that needs all of
-  /// them.
+  /// From now on, lets servers leave and come back. For a scheme that needs all of them, only looks
+  /// for lines between servers that are cut.
   void begin();
   /// Leaves out a server that is in step; works before begin(), too. Errors: those of the commit.
   Task<Status> leave_out(Party server, const std::string& why);
   /// Stops asking a server that follows.
   void drop(Party server);
   /// Does without a server that does not do its part: drops it if it follows, and has it left out
-  /// if it is in step and the volume can go on.
-  void do_without(Party server, const std::string& why);
+  /// if it is in step and the volume can go on. Returns false if the volume cannot.
+  bool do_without(Party server, const std::string& why);
+  /// Returns whether servers in step wait for a line that is cut, and a server wants to come back,
+  /// which it cannot while an attempt at an eviction is under way.
+  bool is_stuck() const { return returning_ > 0 && lines_.is_cut(); }
+  /// Returns the servers to which this server's lines are cut, as far as is known.
+  std::set<Party> cut_from(Party server) const { return lines_.cut_from(server); }
   /// Leaves the server out if it is in step, and calls `exchange`, which puts another machine or an
   /// empty store in its place. The new one then catches up like a server that comes back. Errors:
   /// unreachable (too few others are in step), those of the commit and of `exchange`.
@@ -61,8 +67,10 @@ class Attendance {
   Servers& servers_;
   InStep& in_step_;
   const Owner owner_;
+  LineWatch lines_;
   Duration looked_around_{};
   std::vector<bool> looking_;  // by suspect
+  unsigned returning_ = 0;     // servers that catch up
   // By server: the pause before it is brought back, longer for one that goes away repeatedly; and
   // when it last came back into step.
   std::vector<Duration> again_;

@@ -141,7 +141,8 @@ EngineStatus Engine::status() const {
   for (Party server = 1; server <= state_.servers.count(); ++server)
     status.servers.push_back({state_.servers.silent_for(server), state_.servers.trouble(server),
                               state_.servers.stalled(server), state_.in_step.of(server),
-                              returning_.progress(server)});
+                              returning_.progress(server),
+                              returning_.attendance().cut_from(server)});
   return status;
 }
 

@@ -68,14 +68,7 @@ Task<Status> Preparer::prepare(const EvictionPlan& plan, EvictionId& id, unsigne
   dispute_.reset();
   const std::uint64_t contents = state_.contents.changed;
   auto attempt = std::make_shared<Servers::JointAttempt>();
-  // A server may say that it has passed something on without having done so; others then wait for
-  // it.
-  when_overdue(
-      state_.environment.clock, kAttemptPatience * (1 << std::min(tries, kMostDoublings)), attempt,
-      [this, takers, id] {
-        if (!state_.dead)
-          state_.start(end_late_attempt(state_.servers, takers, {state_.session.epoch, id}));
-      });
+  const auto ended = bound(attempt, takers, id, tries);
   const auto asked = stragglers_.begin();
   std::vector<Payload> reports(state_.servers.count());
   auto discarded = co_await for_each_of(takers, [&](Party server) {
@@ -84,6 +77,10 @@ Task<Status> Preparer::prepare(const EvictionPlan& plan, EvictionId& id, unsigne
   });
   attempt.reset();
   for (auto& status : discarded) S3O_CO_TRY(status);
+  if (*ended && outcome) {
+    outcome = fail(Errc::failed, "the attempt was ended, so that a server can come back");
+    S3O_CO_TRY(co_await discard(id));
+  }
   if (!check) co_return outcome;
   while (!work->done) co_await work->ended.wait();
   if (!outcome) co_return outcome;
@@ -92,6 +89,33 @@ Task<Status> Preparer::prepare(const EvictionPlan& plan, EvictionId& id, unsigne
   dispute_ = Dispute{check, std::move(reports), contents};
   S3O_CO_TRY(co_await discard(id));
   co_return outcome;
+}
+
+/// Sees to it that the attempt ends. Returns whether it was ended before all had prepared.
+std::shared_ptr<bool> Preparer::bound(std::weak_ptr<const void> attempt, Bytes takers,
+                                      EvictionId id, unsigned tries) {
+  const auto ended = std::make_shared<bool>(false);
+  state_.start(end_if_stuck(attempt, takers, id, ended));
+  // A server may say that it has passed something on without having done so; others then wait for
+  // it.
+  when_overdue(state_.environment.clock, kAttemptPatience * (1 << std::min(tries, kMostDoublings)),
+               attempt, [this, takers, id, ended] {
+                 if (state_.dead) return;
+                 *ended = true;
+                 state_.start(end_late_attempt(state_.servers, takers, {state_.session.epoch, id}));
+               });
+  return ended;
+}
+
+/// Ends an attempt that waits for a line that is cut while a server waits to come back.
+Task<void> Preparer::end_if_stuck(std::weak_ptr<const void> attempt, Bytes takers, EvictionId id,
+                                  std::shared_ptr<bool> ended) {
+  constexpr Duration kLook = std::chrono::milliseconds(100);
+  while (!state_.dead && !attempt.expired() && !attendance_.is_stuck())
+    co_await state_.environment.clock.sleep(kLook);
+  if (state_.dead || attempt.expired()) co_return;
+  *ended = true;
+  co_await end_late_attempt(state_.servers, takers, {state_.session.epoch, id});
 }
 
 Task<Status> Preparer::prepare_at(Party server, Bytes message, EvictionId id,

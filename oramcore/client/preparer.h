@@ -41,6 +41,10 @@ class Preparer {
   struct CheckWork;
   template <class Check>
   Task<void> expect(std::shared_ptr<Check> check, std::shared_ptr<CheckWork> work);
+  std::shared_ptr<bool> bound(std::weak_ptr<const void> attempt, Bytes takers, EvictionId id,
+                              unsigned tries);
+  Task<void> end_if_stuck(std::weak_ptr<const void> attempt, Bytes takers, EvictionId id,
+                          std::shared_ptr<bool> ended);
   Task<Status> prepare_at(Party server, Bytes message, EvictionId id,
                           std::shared_ptr<Servers::JointAttempt> attempt,
                           std::shared_ptr<Stragglers::Question> question, Status& outcome,

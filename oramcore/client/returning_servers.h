@@ -16,6 +16,7 @@ class ReturningServers {
                    Settler& settler, Healer& healer, RootWriter& root_writer, EvictionGate& gate);
 
   Attendance& attendance() { return attendance_; }
+  const Attendance& attendance() const { return attendance_; }
   CatchUpProgress progress(Party server) const { return catch_up_.progress(server); }
 
  private:

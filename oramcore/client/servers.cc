@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::size_t kSlowLine = 32;  // bytes per millisecond
 constexpr Duration kAnswersSoon = std::chrono::seconds(5);
-constexpr Duration kBusy = std::chrono::seconds(3);  // a shorter silence does not count
+constexpr Duration kLinesLater = std::chrono::seconds(3);  // an answer may wait behind blocks
+constexpr Duration kBusy = std::chrono::seconds(3);        // a shorter silence does not count
 
 /// Returns whether a server may take arbitrarily long for such a request.
 bool may_take_long(MessageType type) {
@@ -47,6 +48,13 @@ bool is_part_of_access(MessageType type) {
     default:
       return false;
   }
+}
+
+/// Returns whether servers send data to each other for such a request.
+bool needs_others(MessageType type) {
+  return type == MessageType::retrieve || type == MessageType::write_root ||
+         type == MessageType::prepare || type == MessageType::contribute ||
+         type == MessageType::mend;
 }
 
 /// Returns whether an error says that another client has the volume.
@@ -302,6 +310,20 @@ Task<Result<TrafficAnswer>> Servers::traffic(Party server, Duration patience) {
   const auto counted = decode<TrafficAnswer>(answer->body());
   if (!counted) co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
   co_return *counted;
+}
+
+Task<Result<LinesAnswer>> Servers::lines(Party server) {
+  const Duration patience = LinesAnswer::kWithin + kLinesLater;
+  S3O_CO_ASSIGN(auto answer,
+                co_await rpc_.call(server, MessageType::lines, encode(LinesRequest{}), patience));
+  auto lines = decode<LinesAnswer>(answer.body());
+  if (!lines) co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
+  co_return std::move(*lines);
+}
+
+std::optional<Duration> Servers::needs_others_since(Party server) const {
+  return rpc_.waiting_since(
+      server, [](std::uint16_t type) { return needs_others(static_cast<MessageType>(type)); });
 }
 
 Task<Status> Servers::reenrol(const ReenrolRequest& request, Duration patience) {

@@ -63,6 +63,13 @@ class Servers {
   /// Asks the server how much it has sent and received.
   Task<Result<TrafficAnswer>> traffic(Party server, Duration patience);
 
+  /// Asks the server which other servers it hears. Errors: unreachable, bad_request (its version
+  /// cannot say).
+  Task<Result<LinesAnswer>> lines(Party server);
+  /// Returns when the oldest open question was asked for whose answer the server may need other
+  /// servers; std::nullopt if there is none.
+  std::optional<Duration> needs_others_since(Party server) const;
+
   /// Re-enrols a server whose store is lost. Errors: bad_request (its version cannot do it),
   /// wrong_volume, unreachable ...
   Task<Status> reenrol(const ReenrolRequest& request, Duration patience);

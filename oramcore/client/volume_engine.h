@@ -46,6 +46,7 @@ struct EngineStatus {
     std::optional<Servers::Stall> stall;
     Standing standing = Standing::in_step;
     CatchUpProgress catching_up;  // while the server catches up
+    std::set<Party> cut_from;     // servers to which its lines are cut
   };
   std::uint64_t blocks = 0, capacity = 0, accesses = 0, evictions = 0, stash = 0, uncommitted = 0;
   unsigned height = 0;

@@ -209,10 +209,11 @@ void Rpc::abandon(const std::function<bool(Party to, std::uint16_t type)>& ends,
       call->finish(fail(Errc::unreachable, "{}", why));
 }
 
-std::optional<Duration> Rpc::waiting_since(Party to) const {
+std::optional<Duration> Rpc::waiting_since(
+    Party to, const std::function<bool(std::uint16_t type)>& counts) const {
   std::optional<Duration> since;
   for (const auto& [number, call] : calls_)
-    if (call->to == to && !call->ended)
+    if (call->to == to && !call->ended && (!counts || counts(call->type)))
       since = std::min(since.value_or(call->asked_at), call->asked_at);
   return since;
 }

@@ -85,8 +85,10 @@ class Rpc {
   /// Ends the calls under way for which `ends(to, type)` is true with unreachable, giving `why`.
   void abandon(const std::function<bool(Party to, std::uint16_t type)>& ends,
                const std::string& why);
-  /// Returns when the oldest unanswered call to `to` was made, by the clock.
-  std::optional<Duration> waiting_since(Party to) const;
+  /// Returns when the oldest unanswered call to `to` was made, by the clock, among the types for
+  /// which `counts` is true.
+  std::optional<Duration> waiting_since(
+      Party to, const std::function<bool(std::uint16_t type)>& counts = {}) const;
   /// Returns when the last message came from this party, whatever it was, by the clock.
   std::optional<Duration> last_received(Party from) const;
   /// Returns whether a request to `to` has waited for its answer so long that it was resent.

@@ -1,10 +1,11 @@
 // The messages of the protocol, except those of repair, which are in repair_messages.h.
 // docs/formats.md describes them to the byte.
 //
-// Every request except Hello, Create, Fits, Open, Traffic, Room, Survey, Reenrol, Peer, Probe and
-// Measure contains the session's epoch. In the client's requests, the tag of Rpc says for which
-// opening of the session they are (OpenRequest). ByteSpan fields point into the received message.
-// Tree versions are numbered by the evictions committed: version e is the tree before eviction e.
+// Every request except Hello, Create, Fits, Open, Traffic, Room, Survey, Reenrol, Peer, Probe,
+// Measure and Lines contains the session's epoch. In the client's requests, the tag of Rpc says for
+// which opening of the session they are (OpenRequest). ByteSpan fields point into the received
+// message. Tree versions are numbered by the evictions committed: version e is the tree before
+// eviction e.
 #pragma once
 
 #include <array>
@@ -57,6 +58,7 @@ enum class MessageType : std::uint16_t {
   peer = 32,
   probe = 33,
   measure = 34,
+  lines = 35,
   mark_prepared = 36,
   disown = 38,
   mark_buckets = 39,
@@ -74,8 +76,8 @@ constexpr QuestionType question_of(MessageType type) {
       type == MessageType::fetch_rows || type == MessageType::probe)
     question.kind = MessageKind::bulk_question;
   // People wait for this answer when they ask for the status, so its deadline does not grow with
-  // the bulk data that is under way.
-  if (type == MessageType::traffic) question.waits_in_line = false;
+  // the bulk data that is under way. Nor does that of the question that finds a cut line in time.
+  if (type == MessageType::traffic || type == MessageType::lines) question.waits_in_line = false;
   // Measuring ends at a fixed time, even on a slow line.
   if (type == MessageType::probe || type == MessageType::measure) question.waits_in_line = false;
   return question;
@@ -226,6 +228,32 @@ struct MeasureAnswer {
   template <class A>
   void fields(A& a) {
     a(bytes_per_second);
+  }
+};
+
+/// Lines: asks the server which other servers it hears. The server asks each of them the same, and
+/// answers when all have answered, or after kWithin. The answer to another server is empty. Needs
+/// no session, and changes nothing.
+using LinesRequest = BareRequest<MessageType::lines>;
+enum class Hearing : std::uint8_t {
+  heard,
+  silent,  // nothing has come from it since it was asked
+};
+struct PeerLine {
+  Party peer = 0;
+  Hearing is = Hearing::heard;
+  friend bool operator==(const PeerLine&, const PeerLine&) = default;
+  template <class A>
+  void fields(A& a) {
+    a(peer, is);
+  }
+};
+struct LinesAnswer {
+  static constexpr Duration kWithin = std::chrono::milliseconds(1200);
+  std::vector<PeerLine> peers;
+  template <class A>
+  void fields(A& a) {
+    a(peers);
   }
 };
 

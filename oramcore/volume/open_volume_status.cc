@@ -111,6 +111,7 @@ VolumeStatus::Server OpenVolume::status_of(Connection& connection, Party server,
                               .place = place_of(told.standing),
                               .missing_buckets = told.catching_up.missing,
                               .copied_slots = told.catching_up.copied,
+                              .cut_from = told.cut_from,
                               .restarts = connection.restarts(server),
                               .bytes_sent = traffic.bytes_sent,
                               .bytes_received = traffic.bytes_received};

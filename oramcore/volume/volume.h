@@ -59,7 +59,8 @@ struct VolumeStatus {
     enum class Place { in_step, catching_up, away };
     Place place = Place::in_step;
     std::uint64_t missing_buckets = 0, copied_slots = 0;  // its progress while it catches up
-    unsigned restarts = 0;  // how often we restarted it, in a local vault
+    std::set<Party> cut_from;  // other servers to which its lines are cut
+    unsigned restarts = 0;     // how often we restarted it, in a local vault
     std::uint64_t bytes_sent = 0;
     std::uint64_t bytes_received = 0;
   };

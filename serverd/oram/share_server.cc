@@ -98,7 +98,7 @@ Task<Result<Bytes>> Server::handle(Party from, MessageType type, Payload request
 Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload request) {
   const bool of_peers = type == MessageType::subshare || type == MessageType::masked_share ||
                         type == MessageType::relay;
-  const bool of_anyone = type == MessageType::probe;
+  const bool of_anyone = type == MessageType::probe || type == MessageType::lines;
   if (!of_anyone && of_peers != (from != kClient))
     co_return fail(Errc::bad_request, "only {} may ask this", of_peers ? "a server" : "the client");
   switch (type) {
@@ -110,6 +110,8 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
       co_return lines_.probe(from, request);
     case MessageType::measure:
       co_return co_await lines_.measure(std::move(request));
+    case MessageType::lines:
+      co_return co_await peer_lines(state_, from);
     case MessageType::room:
       co_return room_report(state_);
     case MessageType::survey:

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "serverd/oram/line_measuring.h"
+#include "serverd/oram/peer_lines.h"
 #include "serverd/oram/server_eviction.h"
 #include "serverd/oram/server_heal.h"
 #include "serverd/oram/server_labels.h"

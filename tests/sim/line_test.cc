@@ -84,6 +84,180 @@ TEST_P(LinesOfThree, OneThatNeverEndsItsPartIsLeftOut) {
   check_contents();
 }
 
+/// Mirrors, and one volume of s3oram, in which lines between servers are cut.
+class CutLinesTest : public Lines {
+ protected:
+  /// Cuts the lines between these servers and the others of the set.
+  void cut(const Bytes& some, const Bytes& others) {
+    cluster_.network.filter = [some, others](Party from, Party to, const Bytes&) {
+      const auto is_in = [](const Bytes& set, Party each) {
+        return std::ranges::find(set, each) != set.end();
+      };
+      return !(is_in(some, from) && is_in(others, to)) && !(is_in(others, from) && is_in(some, to));
+    };
+  }
+  void mend() { cluster_.network.filter = {}; }
+  std::set<Party> cut_from(Party server) {
+    return cluster_.engine().status().servers[server - 1u].cut_from;
+  }
+  std::set<Party> away() {
+    std::set<Party> those;
+    for (Party server = 1; server <= cluster_.servers(); ++server)
+      if (standing(server) == Standing::away) those.insert(server);
+    return those;
+  }
+};
+class CutLinesOfThree : public CutLinesTest {};
+INSTANTIATE_TEST_SUITE_P(Volume, CutLinesOfThree, testing::Values(kThree), kName);
+class CutLinesOfAllNeeded : public CutLinesTest {};
+INSTANTIATE_TEST_SUITE_P(Volumes, CutLinesOfAllNeeded,
+                         testing::Values(mirror_volume(6, 2, min_stash_slots(6, 2), {1, 2}),
+                                         test::safe_volume(Evictor::shuffle, 2)),
+                         [](const auto& test) {
+                           return std::string(test.param.is_mirror() ? "Mirror" : "Shuffle");
+                         });
+
+TEST_P(CutLinesOfThree, OneEndIsLeftOut) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  const std::pair<Party, Party> lines[] = {{1, 2}, {1, 3}, {2, 3}};
+  for (const auto& [one, other] : lines) {
+    SCOPED_TRACE(fmt::format("{} and {}", one, other));
+    cut({one}, {other});
+    const auto evictions = cluster_.engine().status().evictions;
+    EXPECT_LT(longest_of_writes(5s), kMostPause);
+    EXPECT_LT(work(), 1s);
+    ASSERT_EQ(away().size(), 1u);
+    const Party left_out = *away().begin();
+    EXPECT_TRUE(left_out == one || left_out == other);
+    EXPECT_EQ(cut_from(left_out), std::set<Party>{left_out == one ? other : one});
+    EXPECT_GT(cluster_.engine().status().evictions, evictions + 10);
+    mend();
+    EXPECT_LT(longest_of_writes(5s), kMostPause);
+    await_all_in_step();
+    EXPECT_TRUE(cut_from(left_out).empty());
+  }
+  ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
+  check_contents();
+}
+
+TEST_P(CutLinesOfThree, IdleVolumesNoticeItToo) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  settle_evictions();
+  cut({2}, {3});
+  ASSERT_NO_FATAL_FAILURE(await([&] { return !away().empty(); }));
+  EXPECT_LT(work(), 1s);
+}
+
+// It answers the client, but hears nobody else.
+TEST_P(CutLinesOfThree, TheOneWithoutAnyLineIsLeftOut) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  for (Party server = 1; server <= 3; ++server) {
+    cut({server}, {1, 2, 3});
+    EXPECT_LT(longest_of_writes(5s), kMostPause);
+    EXPECT_EQ(away(), std::set<Party>{server});
+    mend();
+    await_all_in_step();
+  }
+  check_contents();
+}
+
+// While the line is cut, no server comes back only to be left out again.
+TEST_P(CutLinesOfThree, NoneComesAndGoes) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  cut({1}, {2});
+  EXPECT_LT(longest_of_writes(5s), kMostPause);
+  const std::set<Party> left_out = away();
+  ASSERT_EQ(left_out.size(), 1u);
+  const Duration until = cluster_.clock.now() + 2min;
+  while (cluster_.clock.now() < until) {
+    EXPECT_LT(longest_of_writes(1s, 200ms), 1s);
+    ASSERT_EQ(away(), left_out);
+  }
+}
+
+// The server that was left out could come back, but evictions wait for another line.
+TEST_P(CutLinesOfThree, TheOneWithOneBadLineAfterTheOtherIsLeftOut) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  cut({1}, {2});
+  EXPECT_LT(longest_of_writes(5s), kMostPause);
+  ASSERT_EQ(away(), std::set<Party>{2});
+  cut({1}, {3});
+  for (BlockId block = 0; block < 6; ++block) {
+    newest_[block] = ++generation_;
+    cluster_.engine().write(block, pattern(block, generation_, test::kBlockSize),
+                            [](const Status& status) { EXPECT_TRUE(status); });
+  }
+  ASSERT_NO_FATAL_FAILURE(await([&] { return away() == std::set<Party>{1}; }));
+  EXPECT_LT(longest_of_writes(5s), kMostPause);
+  mend();
+  await_all_in_step();
+  check_contents();
+}
+
+// All of them are needed.
+TEST_P(CutLinesOfAllNeeded, StatusNamesTheLine) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  cut({1}, {2});
+  std::size_t under_way = 0;
+  for (BlockId block = 0; block < 6; ++block) {
+    ++under_way;
+    newest_[block] = ++generation_;
+    cluster_.engine().write(block, pattern(block, generation_, test::kBlockSize),
+                            [&](const Status& status) {
+                              EXPECT_TRUE(status);
+                              --under_way;
+                            });
+  }
+  ASSERT_NO_FATAL_FAILURE(await([&] { return !cut_from(1).empty(); }));
+  EXPECT_EQ(cut_from(1), std::set<Party>{2});
+  EXPECT_EQ(cut_from(2), std::set<Party>{1});
+  pass(20s);
+  EXPECT_TRUE(all_in_step());
+  EXPECT_GT(under_way, 0u);
+  mend();
+  ASSERT_NO_FATAL_FAILURE(await([&] { return under_way == 0; }));
+  ASSERT_NO_FATAL_FAILURE(await([&] { return cut_from(1).empty(); }));
+  check_contents();
+}
+
+// The server says that it does not hear another one, or two others.
+TEST_P(CutLinesOfThree, NoServerKeepsAnotherOneOutByWhatItSaysOfTheLine) {
+  constexpr Party kLiar = 1;
+  ASSERT_NO_FATAL_FAILURE(fill());
+  for (const std::set<Party>& accused : {std::set<Party>{2}, std::set<Party>{2, 3}}) {
+    SCOPED_TRACE(fmt::format("{} accused", accused.size()));
+    unsigned lies = 0;
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      if (from != kLiar || to != kClient || !is_answer(message) || message[4] != 0 ||
+          static_cast<MessageType>(message[2]) != MessageType::lines)
+        return true;
+      LinesAnswer answer;
+      for (const Party each : Bytes{2, 3})
+        answer.peers.push_back({each, accused.contains(each) ? Hearing::silent : Hearing::heard});
+      Bytes changed = encode(answer);
+      std::copy_n(message.begin(), Rpc::kHeaderSize, changed.begin());
+      ++lies;
+      cluster_.network.deliver(from, to, changed);
+      return false;
+    };
+    Duration without_liar{}, without_others{};
+    for (int second = 0; second < 180; ++second) {
+      EXPECT_LT(longest_of_writes(1s, 200ms), kMostPause);
+      (standing(kLiar) == Standing::in_step ? without_others : without_liar) +=
+          all_in_step() ? 0s : 1s;
+    }
+    EXPECT_GT(lies, 10u);
+    if (accused.size() == 1)
+      EXPECT_LT(without_others, 90s + without_liar);
+    else
+      EXPECT_LT(without_others, 5s);
+    EXPECT_LT(without_others, 100s);
+    mend();
+    await_all_in_step();
+  }
+  ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
+}
+
 /// Blocks of 64 KiB on a line that carries them as one of 29 and 5 Mbit/s carries blocks of 1 MiB.
 class SlowLines : public LinesOfThree {
  protected:

@@ -136,6 +136,15 @@ const Case kCases[] = {
      {"server 3 answers, but has not finished a root write for 5 s: its disk, or its line to "
       "another "
       "server, hangs"}},
+    {"two servers that do not reach each other",
+     [](MountState& s) {
+       s.volume.servers[0].cut_from = {2};
+       s.volume.servers[1].cut_from = {1};
+       s.volume.servers[1].stalled_at = "a retrieval";
+       s.volume.servers[1].stalled_seconds = 5;
+     },
+     {"the line between server 1 and server 2 is cut, though both answer: reading and writing wait "
+      "until it works again"}},
     {"who waits for a silent one does not hang",
      [](MountState& s) {
        s.volume.servers[0].answering = false;
@@ -265,6 +274,11 @@ TEST(Health, AServerThatIsLeftOutIsAWarning) {
   EXPECT_EQ(json["health"]["causes"][0]["server"], 2);
   EXPECT_EQ(json["servers"][0]["place"], "in step");
   EXPECT_EQ(json["servers"][1]["place"], "away");
+  EXPECT_EQ(json["servers"][1]["cut_from"].size(), 0u);
+  state.volume.servers[1].cut_from = {3};
+  EXPECT_EQ(warnings(state),
+            std::vector<std::string>{"server 2 is away (its line to server 3 is cut): 2 of 3 "
+                                     "servers hold all data, and everything goes on"});
 
   state.volume.servers[1] = sound().volume.servers[1];
   state.volume.servers[1].place = Place::catching_up;

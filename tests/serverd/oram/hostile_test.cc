@@ -71,7 +71,7 @@ class Hostile : public test::HostileFixture {
     const MessageType type = type_of(message);
     const bool of_peers = type == MessageType::subshare || type == MessageType::masked_share ||
                           type == MessageType::relay;
-    if (type == MessageType::probe) return Due::no_harm;
+    if (type == MessageType::probe || type == MessageType::lines) return Due::no_harm;
     if (of_peers != (sample.from != kClient)) return Due::refusal;
     const auto in_session = [&]<class T>(std::optional<T> read, Due otherwise) {
       return read && read->epoch == open_.next.epoch ? otherwise : Due::refusal;
@@ -82,6 +82,7 @@ class Hostile : public test::HostileFixture {
       case MessageType::room:
       case MessageType::probe:
       case MessageType::measure:
+      case MessageType::lines:
         return Due::no_harm;
       case MessageType::survey: {
         const auto survey = decode<SurveyRequest>(body);

@@ -127,6 +127,7 @@ EngineStatus RingEngine::status() const {
                             ring_.servers.trouble(kServer),
                             ring_.servers.stalled(kServer),
                             Standing::in_step,
+                            {},
                             {}});
   status.top = TopStatus{
       .blocks = ring_.places.top().size(),
