@@ -129,22 +129,25 @@ int read_salts(SealedFile& log) {
 
 /// Opens the page of a frame whose header and page are `frame`. The salts come from the log's
 /// header, because SQLite leaves them out of the frames of a transaction that is not yet committed.
-bool open_in_place(SealedFile& log, std::uint32_t index, ByteSpan frame, std::uint8_t* out) {
+/// Returns SQLITE_IOERR_DATA if the frame does not open. A header that cannot be read is another
+/// error, because it does not say that the frame is broken.
+int open_in_place(SealedFile& log, std::uint32_t index, ByteSpan frame, std::uint8_t* out) {
   FramePlace place = read_frame_header(index, frame).place;
   const Salts known = log.salts;
   for (const bool again : {false, true}) {
     if (again || !log.knows_salts) {
       // Another connection may have started the log again since the salts were last read.
-      if (read_salts(log) != SQLITE_OK || (again && log.salts == known)) return false;
+      if (const int rc = read_salts(log); rc != SQLITE_OK) return rc;
+      if (again && log.salts == known) return SQLITE_IOERR_DATA;
     }
     place.salts = log.salts;
     Page page;
     std::ranges::copy(frame.subspan(kFrameHeaderBytes), page.begin());
     if (!open_frame(log.key(), log.database->id, place, page)) continue;
     std::ranges::copy(page, out);
-    return true;
+    return SQLITE_OK;
   }
-  return false;
+  return SQLITE_IOERR_DATA;
 }
 
 int read_frame_page(SealedFile& log, std::uint8_t* out, std::uint32_t index) {
@@ -153,18 +156,18 @@ int read_frame_page(SealedFile& log, std::uint8_t* out, std::uint32_t index) {
   if (rc == SQLITE_OK) rc = log.read(frame.data(), frame.size(), frame_offset(index));
   if (rc == SQLITE_IOERR_SHORT_READ) return damaged(log, fmt::format("frame {} is missing", index));
   if (rc != SQLITE_OK) return rc;
-  if (!open_in_place(log, index, frame, out))
-    return damaged(log, fmt::format("frame {} cannot be read", index));
-  return SQLITE_OK;
+  rc = open_in_place(log, index, frame, out);
+  if (rc == SQLITE_IOERR_DATA) return damaged(log, fmt::format("frame {} cannot be read", index));
+  return rc;
 }
 
 /// Reads a whole frame. SQLite does this for two reasons: to recover a log, where the first broken
 /// frame is the end, and to compute new checksums for frames that a transaction has written twice.
 int read_frame(SealedFile& log, std::uint8_t* out, std::uint32_t index) {
-  const int rc = log.read(out, kFrameBytes, frame_offset(index));
-  if (rc != SQLITE_OK) return rc;
-  if (open_in_place(log, index, ByteSpan(out, kFrameBytes), out + kFrameHeaderBytes))
-    return SQLITE_OK;
+  int rc = log.read(out, kFrameBytes, frame_offset(index));
+  if (rc == SQLITE_OK)
+    rc = open_in_place(log, index, ByteSpan(out, kFrameBytes), out + kFrameHeaderBytes);
+  if (rc != SQLITE_IOERR_DATA) return rc;
   if (!log.recovering) return damaged(log, fmt::format("frame {} cannot be read", index));
   std::memset(out, 0, kFrameHeaderBytes);  // no frame has page 0
   return SQLITE_OK;

@@ -16,10 +16,9 @@ class SimDiskTest : public testing::TestWithParam<int> {
   /// For every other seed, databases are sealed.
   SimDiskTest() {
     if (GetParam() % 2 != 0) return;
-    Seed secret{};
-    secret[0] = 1;
+    secret_[0] = 1;
     disk_->seal_databases(
-        std::make_shared<PageKey>(secret, std::make_unique<Prg>(secret, as_bytes("nonces"))));
+        std::make_shared<PageKey>(secret_, std::make_unique<Prg>(secret_, as_bytes("nonces"))));
   }
   std::unique_ptr<File> open(SimDisk& disk, const char* name = "file") {
     auto file = disk.open(name);
@@ -31,6 +30,7 @@ class SimDiskTest : public testing::TestWithParam<int> {
     EXPECT_TRUE(file.read(offset, out));
     return out;
   }
+  Seed secret_{};
   std::unique_ptr<SimDisk> disk_ =
       std::make_unique<SimDisk>(test::DiskImage{}, static_cast<std::uint64_t>(GetParam()));
 };
@@ -213,6 +213,32 @@ TEST_P(SimDiskTest, SqliteLosesNoCommitBehindAFailedSyncOfAKilledProcess) {
   found = count(*again);
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_EQ(*found, 10);
+}
+
+// A read that fails while a log is recovered does not end the log there. SQLite would copy what
+// comes before, also when a connection that could not be opened is closed, and remove the log.
+TEST_P(SimDiskTest, SqliteLosesNoCommitToFailedReads) {
+  {
+    auto db = database(*disk_);
+    ASSERT_TRUE(db);
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(insert(*db, i));
+    disk_->cut();
+  }
+  const test::DiskImage image = disk_->image();
+  int refused = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SimDisk disk(image, seed * 100 + static_cast<std::uint64_t>(GetParam()));
+    if (disk_->page_key()) disk.seal_databases(std::make_shared<PageKey>(secret_));
+    disk.faults.read = 0.03;
+    refused += !database(disk, Database::Mode::read_write);
+    disk.faults = {};
+    auto db = database(disk, Database::Mode::read_write);
+    ASSERT_TRUE(db) << seed << ": " << db.error().message;
+    const auto found = count(*db);
+    ASSERT_TRUE(found) << seed << ": " << found.error().message;
+    EXPECT_EQ(*found, 5) << seed;
+  }
+  EXPECT_GT(refused, 0);
 }
 
 TEST_P(SimDiskTest, SqliteReadsBesideTheWriter) {
