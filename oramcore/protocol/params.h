@@ -1,6 +1,7 @@
 // A volume's numbers: fixed at init, and equal at the client and all servers.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -120,6 +121,13 @@ struct VolumeParams {
   /// so that no block collects more layers than its header has room for.
   static constexpr unsigned kMaintainEvery = 32;
   unsigned maintain_every() const { return is_mirror() ? kMaintainEvery : 0; }
+  /// Returns the second argument of capacity(): a tree of height H holds this number · 2^(H-1)
+  /// blocks. This is A. In ring it is 2Z if that is less, which only --allow-overflow permits: with
+  /// more than Z blocks for each leaf, the tree would have no room for many of them. They would
+  /// stay in the top, and no turn would be left but those that log them again.
+  unsigned filling() const {
+    return is_ring() ? std::min<unsigned>(evict_every, 2u * bucket_size) : evict_every;
+  }
   /// Bytes beside each slot on a server's disk: its stamp and checksum.
   static constexpr std::uint32_t kStoredOverhead = 16;
 

@@ -106,7 +106,7 @@ Result<std::vector<Fit>> fits_of(const Wishes& wishes, const VolumeParams& param
   for (const Pair pair : candidates(params.evictor)) {
     VolumeParams tried = params;
     if (Status set = set_pair(wishes, pair, tried); set)
-      fits.push_back(fit(tried, height_for(blocks, tried.evict_every), wishes.local, wishes.lines));
+      fits.push_back(fit(tried, height_for(blocks, tried.filling()), wishes.local, wishes.lines));
     else if (!unfit)
       unfit = std::move(set).error();
   }
@@ -125,7 +125,7 @@ const Fit& best_of(const std::vector<Fit>& fits) {
 double seconds_on_own_line(const Wishes& wishes, const VolumeParams& params) {
   Lines own = wishes.lines;
   own.between = 0;
-  const unsigned height = height_for(blocks_of(wishes, params.block_size), params.evict_every);
+  const unsigned height = height_for(blocks_of(wishes, params.block_size), params.filling());
   return seconds_between_accesses(access_traffic(params, height), own);
 }
 
@@ -165,7 +165,7 @@ std::string evictor_reason(const Wishes& wishes, const VolumeParams& params) {
 }
 
 std::string cost_of(const Wishes& wishes, const VolumeParams& params, std::uint64_t blocks) {
-  const unsigned height = height_for(blocks, params.evict_every);
+  const unsigned height = height_for(blocks, params.filling());
   const AccessCost cost = access_cost(params, height);
   const double mib = params.block_size / 1024.0 / 1024.0;
   const std::uint64_t store = store_bytes(params, height_with(params, wishes.expect));
@@ -257,14 +257,14 @@ AccessTraffic access_traffic(const VolumeParams& params, unsigned height) {
 
 double stored_per_byte(const VolumeParams& params) {
   const auto stores = static_cast<double>(params.scheme.servers * store_bytes(params, kMaxHeight));
-  return stores / static_cast<double>(capacity(kMaxHeight, params.evict_every)) / params.block_size;
+  return stores / static_cast<double>(capacity(kMaxHeight, params.filling())) / params.block_size;
 }
 
 std::uint64_t data_that_fits(const VolumeParams& params, unsigned stores, std::uint64_t bytes) {
   std::uint64_t blocks = 0;
   for (unsigned height = params.first_height;
        height <= kMaxHeight && stores * store_bytes(params, height) <= bytes; ++height)
-    blocks = capacity(height, params.evict_every);
+    blocks = capacity(height, params.filling());
   return (blocks - std::min<std::uint64_t>(blocks, params.root_buffer_slots())) * params.block_size;
 }
 
@@ -278,12 +278,12 @@ std::uint64_t growth_that_fits(const VolumeParams& params, unsigned stores, unsi
 unsigned height_with(const VolumeParams& params, std::uint64_t data) {
   const std::uint64_t blocks = (data + params.block_size - 1) / params.block_size;
   return std::max<unsigned>(params.first_height,
-                            height_for(blocks + params.root_buffer_slots(), params.evict_every));
+                            height_for(blocks + params.root_buffer_slots(), params.filling()));
 }
 
-unsigned height_for(std::uint64_t blocks, unsigned evict_every) {
+unsigned height_for(std::uint64_t blocks, unsigned filling) {
   unsigned height = 1;
-  while (height < kMaxHeight && capacity(height, evict_every) < blocks) ++height;
+  while (height < kMaxHeight && capacity(height, filling) < blocks) ++height;
   return height;
 }
 

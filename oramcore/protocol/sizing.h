@@ -31,8 +31,8 @@ std::uint64_t data_that_fits(const VolumeParams& params, unsigned stores, std::u
 /// levels.
 std::uint64_t growth_that_fits(const VolumeParams& params, unsigned stores, unsigned height,
                                std::uint64_t free);
-/// Returns the lowest height of a tree that holds this many blocks.
-unsigned height_for(std::uint64_t blocks, unsigned evict_every);
+/// Returns the lowest height of a tree that holds this many blocks (VolumeParams::filling).
+unsigned height_for(std::uint64_t blocks, unsigned filling);
 /// Returns the height to which the tree of a volume with this many bytes of data has grown.
 unsigned height_with(const VolumeParams& params, std::uint64_t data);
 

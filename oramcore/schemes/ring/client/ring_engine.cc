@@ -15,7 +15,7 @@ RingEngine::RingEngine(const ClientEnvironment& environment, const VolumeId& vol
             [this](Task<void> task) { start(std::move(task)); }),
       committer_(ring_, std::move(state)),
       growing_(ring_, committer_),
-      capacity_(growing_, ring_.servers, environment.clock, ring_.params.filling()),
+      capacity_(growing_, ring_.servers, environment.clock, ring_.volume.filling()),
       top_(ring_),
       refill_(ring_, top_),
       top_sync_(ring_, top_, refill_),
@@ -109,7 +109,7 @@ void RingEngine::commit(std::function<void(Status)> done) {
 EngineStatus RingEngine::status() const {
   EngineStatus status;
   status.blocks = ring_.places.mapped();
-  status.capacity = capacity(ring_.tree.height, ring_.params.filling());
+  status.capacity = capacity(ring_.tree.height, ring_.volume.filling());
   status.accesses = accesses_;
   status.evictions = rewriter_.count();
   status.uncommitted = ring_.pending.places.size();

@@ -44,9 +44,8 @@ unsigned top_levels_for(const VolumeParams& params, std::uint64_t bytes) {
 }
 
 unsigned height_for(const VolumeParams& params, std::uint64_t blocks) {
-  const unsigned filling = Params(params).filling();
   unsigned height = params.top_levels;
-  while (height < kMaxHeight && capacity(height, filling) < blocks) ++height;
+  while (height < kMaxHeight && capacity(height, params.filling()) < blocks) ++height;
   return height;
 }
 

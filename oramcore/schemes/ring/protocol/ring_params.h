@@ -45,11 +45,6 @@ struct Params {
   std::uint32_t groups() const { return 1u << top_levels; }
   /// Returns the subtree that the path to this leaf belongs to.
   Leaf group_of(Leaf leaf) const { return leaf & (groups() - 1); }
-  /// Returns the second argument of capacity(): a tree of height H holds this number · 2^(H-1)
-  /// blocks. This is A, or 2Z if that is less, which only --allow-overflow permits. With more than
-  /// Z blocks for each leaf, the tree would have no room for many of them. They would stay in the
-  /// top, and no turn would be left but those that log them again.
-  unsigned filling() const { return std::min(evict_every, 2 * bucket_size); }
   std::uint32_t slot_of(Turn turn) const { return static_cast<std::uint32_t>(turn % log_slots); }
   /// Returns how many turns before its slot of the log is reused a block of the top is logged
   /// again. This is more than can be under way at a time, so that enough turns are left for it

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "oramcore/protocol/sizing.h"
 #include "oramcore/protocol/store_size.h"
 #include "oramcore/schemes/ring/protocol/ring_messages.h"
 #include "oramcore/schemes/ring/protocol/ring_params.h"
@@ -92,7 +93,7 @@ TEST(RingParams, AnAccessCostsWhatIsPromised) {
   params.top_levels = 6;
   const unsigned height = height_for(params, (40ull << 30) / params.block_size);
   EXPECT_EQ(height, 14u);
-  const AccessCost cost = access_cost(params, height);
+  const AccessCost cost = ring::access_cost(params, height);
   EXPECT_LE(cost.up, 9);
   EXPECT_LE(cost.down, 19);
   EXPECT_LE(cost.read_down, 11);
@@ -101,11 +102,28 @@ TEST(RingParams, AnAccessCostsWhatIsPromised) {
 // If there are more than Z blocks for each leaf, blocks fill the top, and all turns log them again.
 TEST(RingParams, AFullTreeHasRoomForItsBlocks) {
   VolumeParams params = kHome;
-  EXPECT_EQ(Params(params).filling(), params.evict_every);
+  EXPECT_EQ(params.filling(), params.evict_every);
   params.bucket_size = 1;
   params.evict_every = 4;
-  EXPECT_EQ(capacity(10, Params(params).filling()), 1u << 10);
+  EXPECT_EQ(capacity(10, params.filling()), 1u << 10);
   EXPECT_EQ(height_for(params, 1u << 10), 10u);
+}
+
+// What init says of the disk follows the tree, which grows earlier if A is more than 2Z.
+TEST(RingParams, DataIsPredictedByTheRoomOfTheTree) {
+  VolumeParams params = kHome;
+  params.bucket_size = 8;
+  for (const unsigned evict_every : {11u, 16u, 46u}) {
+    params.evict_every = static_cast<std::uint16_t>(evict_every);
+    const unsigned filling = std::min(evict_every, 16u);
+    const std::uint64_t blocks = capacity(10, filling) - params.root_buffer_slots();
+    const std::uint64_t data = blocks * params.block_size;
+    EXPECT_EQ(height_with(params, data), 10u) << evict_every;
+    EXPECT_EQ(height_with(params, data + 1), 11u) << evict_every;
+    EXPECT_EQ(data_that_fits(params, 1, store_bytes(params, 10)), data) << evict_every;
+    EXPECT_NEAR(stored_per_byte(params), 2.0 * (params.bucket_size + 1) * 2 / filling, 0.1)
+        << evict_every;
+  }
 }
 
 TEST(RingParams, TheStoreIsThreeTimesTheDataAndTheLog) {
