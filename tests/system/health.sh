@@ -89,10 +89,12 @@ go_on_2() { kill -CONT "$(server 2)"; }
 break_it "a server hangs" stop_2 "server_silent{2}" "server 2 has not answered for"
 mend_it go_on_2
 
-# Nobody may write meanwhile, or the file that is put back would be too old.
+# The server stands still between the copy and the cut, or the file that is put back could be too old.
 cut_control() {
+  kill -STOP "$(server 2)"
   cp -a "$(store 2)/control.db" "$work/control.kept"
   truncate -s 4096 "$(store 2)/control.db"
+  kill -CONT "$(server 2)"
 }
 put_control() { cat "$work/control.kept" > "$(store 2)/control.db"; }
 break_it "control.db is cut short while its server runs" cut_control "server_store{2}" "server 2" control.db
@@ -110,8 +112,10 @@ break_it "slots is removed" lose_slots "server_store{3}" "server 3" "slots was r
 mend_it find_slots
 
 cut_slots() {
+  kill -STOP "$(server 3)"
   cp -a --sparse=always "$(store 3)/slots" "$work/slots.kept"
   truncate -s 100000 "$(store 3)/slots"
+  kill -CONT "$(server 3)"
 }
 fill_slots() { cat "$work/slots.kept" > "$(store 3)/slots"; }
 break_it "slots is cut short" cut_slots "server_store{3}" "server 3" "slots was truncated"
