@@ -38,7 +38,7 @@ class SystemFile final : public File {
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return failure("read");
       if (got == 0) {
-        std::fill(out.begin(), out.end(), 0);
+        std::ranges::fill(out, std::uint8_t{0});
         break;
       }
       offset += static_cast<std::uint64_t>(got);

@@ -64,7 +64,9 @@ bool open(const PageKey& key, const Binding& binding, std::size_t clear, Mutable
              binding.view().data(), binding.view().size(), nonce, key.secret().data()) == 0;
 }
 
-void clear_seal(MutableByteSpan page) { std::ranges::fill(page.subspan(kContent), 0); }
+void clear_seal(MutableByteSpan page) {
+  std::ranges::fill(page.subspan(kContent), std::uint8_t{0});
+}
 
 std::size_t clear_bytes(std::uint32_t number) { return number == 1 ? kClearHeaderBytes : 0; }
 

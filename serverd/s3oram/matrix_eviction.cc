@@ -110,7 +110,7 @@ void MatrixEviction::combine(std::size_t at, std::uint32_t tile,
   const std::size_t width = tile_width(tile);
   for (std::size_t k = 0; k < params().bucket_size; ++k) {
     const MutableByteSpan out(path_[at].bucket_version->slot(k) + tile_begin(tile), width);
-    std::fill(out.begin(), out.end(), 0);
+    std::ranges::fill(out, std::uint8_t{0});
     for (std::size_t i = 0; i < shares.size(); ++i)
       gf::multiply_add(lagrange_[i], shares[i].subspan(k * width, width), out);
   }

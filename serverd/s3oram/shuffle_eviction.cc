@@ -29,7 +29,7 @@ Line line_at(Party x, Party point_of_mask) {
 template <std::size_t n>
 void combine(const std::array<std::uint8_t, n>& coefficients,
              const std::array<const std::uint8_t*, n>& rows, MutableByteSpan out) {
-  std::fill(out.begin(), out.end(), 0);
+  std::ranges::fill(out, std::uint8_t{0});
   gf::inner_product(coefficients, rows, out);
 }
 

@@ -77,7 +77,7 @@ void MaskDigests::add_tile(std::uint32_t tile, std::size_t width) {
   Bytes row(width);
   const auto digest = [&](Line line, const std::uint8_t* content, const std::uint8_t* mask,
                           const HopDigest& by, gf128::Sum& to) {
-    std::ranges::fill(row, 0);
+    std::ranges::fill(row, std::uint8_t{0});
     gf::inner_product(std::array{line.content, line.mask}, std::array{content, mask}, row);
     by.add(row.data(), to);
   };
