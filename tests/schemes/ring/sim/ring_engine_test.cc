@@ -789,6 +789,26 @@ TEST_F(RingTurns, DoNotWaitForThemselves) {
   open_and_read();
 }
 
+// Turns go on, and soon reuse the block's slot in the log.
+TEST_F(RingTurns, LogABlockAgainBeforeItsSlotIsReused) {
+  constexpr Turn kLeft = 3;
+  place.turn = tree.written + kLeft - params.log_slots;
+  changes.places[block] = place;
+  ASSERT_GOOD(state->commit(tree, changes, {}));
+  state.reset();
+  ASSERT_GOOD(world.open_client());
+  const BlockId other = (block + 1) % 7;
+  for (Turn i = 0; i <= kLeft; ++i) ASSERT_GOOD(world.write(other, pattern(other, 1, 512)));
+  ASSERT_GOOD(world.commit());
+  world.kill(kClient);
+  const auto loaded = RingState::open("vault.db", world.disk(kClient))->load(world.params());
+  ASSERT_GOOD(loaded);
+  const Place now = loaded->places.get(block);
+  ASSERT_EQ(now.kind, Place::Kind::top);
+  EXPECT_GE(now.turn + params.log_slots, loaded->tree.written)
+      << "was " << place.turn << ", is " << now.turn;
+}
+
 // ---- top.cache on a disk that is full, or has bad places
 
 TEST(RingCache, NeedsNoMoreRoomOnAFullDisk) {
