@@ -162,11 +162,6 @@ MUTANTS = [
         "if (shown->fitting.empty()) {",
         "marks_test", "*Marks.ShowALiarBesideAServerWithDamagedSlots/*"),
     Mutant(
-        "unproven-after-a-cut", "A repair also proves what an earlier one, cut short, has restored",
-        ENGINE + "prover.cc",
-        "proof.asked = repaired;", "proof.asked = {};",
-        "marks_test", "*Marks.ProveAlsoWhatAnEarlierRepairHasLeft/*"),
-    Mutant(
         "header-not-looked-at", "No entry of a mirror's header may change unnoticed",
         "oramcore/schemes/mirror/protocol/layers.cc",
         "sound_ = rest == 0;", "sound_ = rest == 0 || layers < kLayers;",
