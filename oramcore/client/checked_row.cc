@@ -9,7 +9,7 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kChecksum = sizeof(std::uint64_t);
+constexpr std::size_t kRowChecksum = sizeof(std::uint64_t);
 
 std::uint64_t checksum_of(BucketIndex bucket, ByteSpan row) {
   return XXH3_64bits_withSeed(row.data(), row.size(), bucket);
@@ -26,10 +26,10 @@ Bytes with_checksum(BucketIndex bucket, Bytes row) {
 }
 
 std::optional<ByteSpan> without_checksum(BucketIndex bucket, ByteSpan bytes) {
-  if (bytes.size() < kChecksum) return std::nullopt;
-  const ByteSpan row = bytes.first(bytes.size() - kChecksum);
+  if (bytes.size() < kRowChecksum) return std::nullopt;
+  const ByteSpan row = bytes.first(bytes.size() - kRowChecksum);
   std::uint64_t sum = 0;
-  Reader behind(bytes.last(kChecksum));
+  Reader behind(bytes.last(kRowChecksum));
   behind(sum);
   if (sum != checksum_of(bucket, row)) return std::nullopt;
   return row;

@@ -94,7 +94,7 @@ Task<Status> Preparer::prepare(const EvictionPlan& plan, EvictionId& id, unsigne
 /// Sees to it that the attempt ends. Returns whether it was ended before all had prepared.
 std::shared_ptr<bool> Preparer::bound(std::weak_ptr<const void> attempt, Bytes takers,
                                       EvictionId id, unsigned tries) {
-  const auto ended = std::make_shared<bool>(false);
+  auto ended = std::make_shared<bool>(false);
   state_.start(end_if_stuck(attempt, takers, id, ended));
   // A server may say that it has passed something on without having done so; others then wait for
   // it.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "oramcore/oram/geometry.h"
 #include "oramcore/protocol/bounds.h"
 #include "oramcore/protocol/store_size.h"
 
