@@ -31,6 +31,15 @@ class Marks : public test::FilledVolume {
   Result<Healed> repair(std::set<Party> servers) {
     return cluster_.run(cluster_.engine().scrub(std::move(servers)));
   }
+  /// Damages every `every`th slot on the server's disk behind the root's, or puts it back if it was
+  /// damaged before.
+  void damage_slots(Party server, std::size_t every) {
+    const std::size_t stride = cluster_.params().slot_size() + BucketVersion::kTrailer;
+    const std::size_t size = cluster_.disk(server).content(cluster_.slots()).size();
+    for (std::size_t at = cluster_.params().root_buffer_slots() * stride; at < size;
+         at += every * stride)
+      cluster_.disk(server).rot("slots", at + 40, 4);
+  }
   /// Returns whether the status names the server.
   bool is_named(Party server) {
     const auto trouble = cluster_.engine().status().servers[server - 1u].trouble;
@@ -172,11 +181,8 @@ TEST_P(Marks, DoNotHideWhoCallsItsSharesDamaged) {
   ASSERT_NO_FATAL_FAILURE(fill_and_settle());
   ASSERT_NO_FATAL_FAILURE(lose(3));
   const auto damage_or_put_back = [&] {
-    const std::size_t stride = cluster_.params().slot_size() + BucketVersion::kTrailer;
-    const std::size_t size = cluster_.disk(1).content(cluster_.slots()).size();
     cluster_.stop_server(1);
-    for (std::size_t at = cluster_.params().root_buffer_slots() * stride; at < size; at += stride)
-      cluster_.disk(1).rot("slots", at + 40, 4);
+    damage_slots(1, 1);
     cluster_.start_server(1);
   };
   damage_or_put_back();
@@ -202,11 +208,7 @@ TEST_P(Marks, AreAskedForOfWhatWasRestored) {
   ASSERT_OK(repair({}));
   EXPECT_TRUE(asked->empty());
   ASSERT_OK(cluster_.close_client());
-  const std::size_t stride = cluster_.params().slot_size() + BucketVersion::kTrailer;
-  const std::size_t size = cluster_.disk(2).content(cluster_.slots()).size();
-  for (std::size_t at = cluster_.params().root_buffer_slots() * stride; at < size;
-       at += 5 * cluster_.params().bucket_size * stride)
-    cluster_.disk(2).rot("slots", at + 40, 4);
+  damage_slots(2, 5 * cluster_.params().bucket_size);
   cluster_.stop_server(2);
   cluster_.start_server(2);
   ASSERT_OK(cluster_.open_client());
@@ -415,10 +417,7 @@ TEST_P(Marks, AreLostWithTheClientAndComeBack) {
 TEST_P(Marks, DoNotOutliveTheirShares) {
   ASSERT_NO_FATAL_FAILURE(fill_and_settle());
   ASSERT_OK(cluster_.close_client());
-  const std::size_t size = cluster_.disk(2).content(cluster_.slots()).size();
-  const std::size_t stride = cluster_.params().slot_size() + BucketVersion::kTrailer;
-  for (std::size_t at = cluster_.params().root_buffer_slots() * stride; at < size; at += 3 * stride)
-    cluster_.disk(2).rot("slots", at + 40, 4);
+  damage_slots(2, 3);
   cluster_.stop_server(2);
   cluster_.start_server(2);
   ASSERT_OK(cluster_.open_client());
@@ -458,10 +457,7 @@ TEST_P(Marks, DoNotOutliveTheirShares) {
 TEST_P(Marks, AreForgottenBeforeFreshSharesAreWritten) {
   ASSERT_NO_FATAL_FAILURE(fill_and_settle());
   ASSERT_OK(cluster_.close_client());
-  const std::size_t size = cluster_.disk(2).content(cluster_.slots()).size();
-  const std::size_t stride = cluster_.params().slot_size() + BucketVersion::kTrailer;
-  for (std::size_t at = cluster_.params().root_buffer_slots() * stride; at < size; at += 3 * stride)
-    cluster_.disk(2).rot("slots", at + 40, 4);
+  damage_slots(2, 3);
   cluster_.stop_server(2);
   cluster_.start_server(2);
   ASSERT_OK(cluster_.open_client());
@@ -495,10 +491,7 @@ TEST_P(Marks, AreForgottenBeforeFreshSharesAreWritten) {
 TEST_P(Marks, NameWhoeverSpoilsASlotThatAnAccessMeets) {
   ASSERT_NO_FATAL_FAILURE(fill_and_settle());
   ASSERT_OK(cluster_.close_client());
-  const std::size_t size = cluster_.disk(2).content(cluster_.slots()).size();
-  const std::size_t stride = cluster_.params().slot_size() + BucketVersion::kTrailer;
-  for (std::size_t at = cluster_.params().root_buffer_slots() * stride; at < size; at += stride)
-    cluster_.disk(2).rot("slots", at + 40, 4);
+  damage_slots(2, 1);
   cluster_.stop_server(2);
   cluster_.start_server(2);
   ASSERT_NO_FATAL_FAILURE(lie_about_buckets(1));
