@@ -177,10 +177,10 @@ void ControlSocket::take(Descriptor connection) {
   bool all_are_busy = false;
   {
     const std::lock_guard lock(mutex_);
-    if (answering_.size() - idle_ + waiting_.size() >= kMostConnections)
+    if (serving_ + waiting_.size() >= kMostConnections)
       return send_all(connection.get(), control_failure({Errc::failed, kTooMany}) + "\n");
     waiting_.push_back(std::move(connection));
-    all_are_busy = waiting_.size() > idle_;
+    all_are_busy = serving_ + waiting_.size() > answering_.size();
   }
   asked_.notify_one();
   if (!all_are_busy || answering_.size() >= kMost) return;
@@ -192,15 +192,15 @@ void ControlSocket::take(Descriptor connection) {
 void ControlSocket::answer() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    ++idle_;
     asked_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
-    --idle_;
     if (ending_) return;
     Descriptor connection = std::move(waiting_.front());
     waiting_.pop_front();
+    ++serving_;
     lock.unlock();
     serve(std::move(connection));
     lock.lock();
+    --serving_;
   }
 }
 

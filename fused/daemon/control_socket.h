@@ -94,7 +94,7 @@ class ControlSocket {
   std::mutex mutex_;  // guards the members below, except the threads
   std::condition_variable asked_;
   std::deque<Descriptor> waiting_;  // connections that wait for an answer
-  unsigned idle_ = 0;               // threads that wait for a request
+  std::size_t serving_ = 0;         // threads that answer one
   bool ending_ = false;
   std::vector<std::thread> answering_;  // used only by the listener, once it runs
   std::thread listener_;
