@@ -54,12 +54,9 @@ Task<Status> LogWriter::send(Turn turn, std::uint64_t access, BlockId block, Byt
 /// block is being logged again, or is read back from here if the cache has lost it. If it is
 /// `block` itself, this turn logs it, so there is no need to wait.
 bool LogWriter::still_needed(Turn turn, BlockId block) {
-  if (turn < ring_.params.log_slots) return false;
-  const auto found = ring_.places.top().find(turn - ring_.params.log_slots);
-  if (found == ring_.places.top().end() || found->second == block ||
-      ring_.is_given_up(found->second))
-    return false;
-  if (ring_.not_cached.contains(found->second)) refill_.begin();
+  const auto last = ring_.last_logged_at(turn);
+  if (!last || *last == block) return false;
+  if (ring_.not_cached.contains(*last)) refill_.begin();
   return true;
 }
 

@@ -32,6 +32,13 @@ bool OpenRing::is_given_up(BlockId block) const {
   return found != unreadable.end() && found->second;
 }
 
+std::optional<BlockId> OpenRing::last_logged_at(Turn turn) const {
+  if (turn < params.log_slots) return std::nullopt;
+  const auto found = places.top().find(turn - params.log_slots);
+  if (found == places.top().end() || is_given_up(found->second)) return std::nullopt;
+  return found->second;
+}
+
 void OpenRing::mark_unreadable(BlockId block) {
   unreadable[block] = true;
   pending.unreadable[block] = true;

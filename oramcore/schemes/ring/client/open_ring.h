@@ -39,6 +39,9 @@ class OpenRing {
   void die(Error reason);
 
   bool is_given_up(BlockId block) const;
+  /// Returns the block of the top that is in the slot of the log which this turn will use, unless
+  /// it is given up. It must be logged again by this turn or by an earlier one.
+  std::optional<BlockId> last_logged_at(Turn turn) const;
   void mark_unreadable(BlockId block);
   void mark_readable(BlockId block);
   /// Sets a block's place from the next commit on. If the block leaves its slot of top.cache, gives

@@ -6,6 +6,12 @@
 #include "oramcore/base/rules.h"
 
 namespace s3oram::ring {
+namespace {
+
+constexpr unsigned kRestoredAgain =
+    2;  // further times that the same block is restored in the cache
+
+}  // namespace
 
 RingEngine::RingEngine(const ClientEnvironment& environment, const VolumeId& volume,
                        const VolumeParams& params, const Seed& sealing_key, RingState state,
@@ -214,6 +220,8 @@ Task<void> RingEngine::access_path(Turn turn, Query query, Request request) {
     co_return;
   }
   if (!found) did_not_open(block, before, shown);
+  if (!found && !request.content && ring_.last_logged_at(turn) == block)
+    found = co_await read_refilled(block);
   const bool had_content = found && found->has_value();
   const auto content_read = [&]() -> Result<Bytes> {
     if (!found) return fail(found.error());
@@ -235,6 +243,30 @@ Task<void> RingEngine::access_path(Turn turn, Query query, Request request) {
       co_await log_writer_.write(turn, label, before.version, *content, request.written);
   if (status) ring_.metrics.access_seconds.observe(ring_.now() - begun);
   if (!status && request.written) request.written(fail(status.error()));
+}
+
+/// Reads a block of the top that did not open, once it is restored from the log. For the last turn
+/// that can log it again.
+Task<Result<std::optional<OpenedBlock>>> RingEngine::read_refilled(BlockId block) {
+  for (unsigned again = 0; !ring_.dead; ++again) {
+    while (!ring_.dead && ring_.not_cached.contains(block)) {
+      refill_.begin();
+      co_await ring_.changed.wait();
+    }
+    const Place place = ring_.places.get(block);
+    if (ring_.dead || place.kind != Place::Kind::top) break;  // (or it was discarded)
+    auto found = co_await top_.read(block, place);
+    if (found) co_return std::optional(std::move(*found));
+    if (ring_.is_given_up(block)) co_return fail(std::move(found).error());
+    if (again == kRestoredAgain)
+      ring_.die({Errc::corrupt,
+                 fmt::format("{}: the disk does not keep what is written to top.cache; no data is "
+                             "given up; move the vault to another disk, then mount it again",
+                             found.error().message)});
+    ring_.not_cached.insert(block);
+  }
+  if (ring_.dead) co_return fail(*ring_.dead);
+  co_return std::nullopt;
 }
 
 /// Makes sure that a block that is still where it was not found is not asked for along that path
@@ -266,6 +298,7 @@ Task<Status> RingEngine::finish_accesses(std::map<Turn, TurnRecord> records) {
   if (!rule_holds(Rule::recovery_first)) ring_.tree.written = ring_.next_turn;
   while (!ring_.dead && ring_.tree.written < ring_.next_turn) {
     const Turn turn = ring_.tree.written;
+    while (!ring_.dead && turns_.must_wait(turn)) co_await ring_.changed.wait();
     const auto record = records.find(turn);
     if (record == records.end()) {
       // The turn was reserved, perhaps to log a block again in time, but had not asked for anything

@@ -61,6 +61,7 @@ class RingEngine final : public VolumeEngine {
   Task<void> access_at(Turn turn, Request request, Path path);
   Task<void> access_path(Turn turn, Query query, Request request);
   void did_not_open(BlockId block, const Place& before, Leaf shown);
+  Task<Result<std::optional<OpenedBlock>>> read_refilled(BlockId block);
   Leaf next_leaf(const Place& place, Leaf shown);
   Task<void> deliver(std::function<void(Result<Bytes>)> read, Result<Bytes> content);
   Task<Status> finish_accesses(std::map<Turn, TurnRecord> records);

@@ -25,7 +25,7 @@ Task<Result<Turn>> Turns::reserve(BlockId block) {
   for (;;) {
     while (!ring_.dead &&
            (!opened_ || ring_.next_turn >= ring_.params.end_turn(rewriter_.evictions_done()) ||
-            in_flight_.contains(block)))
+            in_flight_.contains(block) || must_wait(ring_.next_turn)))
       co_await ring_.changed.wait();
     if (ring_.dead) co_return fail(*ring_.dead);
     const Turn turn = ring_.next_turn++;
@@ -42,6 +42,14 @@ Task<Result<Turn>> Turns::reserve(BlockId block) {
     if (*again != kNoBlock) in_flight_.insert(*again);
     log_again_(turn, *again);
   }
+}
+
+bool Turns::must_wait(Turn turn) {
+  const auto last = rule_holds(Rule::log_again) ? ring_.last_logged_at(turn) : std::nullopt;
+  if (!last) return false;
+  if (!ring_.not_cached.contains(*last)) return in_flight_.contains(*last);
+  refill_.begin();
+  return true;
 }
 
 std::optional<BlockId> Turns::to_log_again(Turn turn, BlockId wanted) const {

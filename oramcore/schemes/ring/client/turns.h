@@ -27,6 +27,11 @@ class Turns {
   /// turn at a time: a second one would have to ask after its turn, which would show that both want
   /// the same block. Errors: the volume died.
   Task<Result<Turn>> reserve(BlockId block);
+  /// Returns whether the turn must wait, because its slot of the log has a block that this turn may
+  /// have to log again, and cannot yet: either the cache lacks the block, which is then restored,
+  /// or an earlier turn has it. The turns after this one could not help, because they count after
+  /// it.
+  bool must_wait(Turn turn);
   /// Ends the access to a block that has a turn.
   void release(BlockId block);
 

@@ -809,6 +809,75 @@ TEST_F(RingTurns, LogABlockAgainBeforeItsSlotIsReused) {
       << "was " << place.turn << ", is " << now.turn;
 }
 
+/// The last turns in which a block of the top can be logged again. Its slot of top.cache decays, so
+/// that it has to be restored from the log first.
+class LastTurns : public RingTurns, public testing::WithParamInterface<Turn> {
+ protected:
+  void SetUp() override {
+    std::map<Turn, Bytes> logged;
+    world.network.observer = [&](Party, Party, const Bytes& message) {
+      if (!is_question(message) || type_of(message) != WriteLogRequest::kType) return;
+      const auto write = decode<WriteLogRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+      logged[write.value().turn] = Bytes(write->sealed.begin(), write->sealed.end());
+    };
+    ASSERT_NO_FATAL_FAILURE(RingTurns::SetUp());
+    world.network.observer = {};
+    sealed = logged.at(place.turn);
+    place.turn = tree.written + GetParam() - params.log_slots;
+    changes.places[block] = place;
+    ASSERT_GOOD(state->commit(tree, changes, {}));
+    state.reset();
+    // The server's log agrees.
+    log.emplace(world, MessageType::read_log, [this](ReadLogAnswer& answer) {
+      for (LoggedBlock& slot : answer.slots)
+        if (slot.turn == place.turn)
+          slot = {.access = place.version, .turn = place.turn, .sealed = sealed};
+    });
+    ASSERT_GOOD(world.open_client());
+    world.disk(kClient).rot("top.cache", place.cache_slot * std::uint64_t{params.slot_size} + 99,
+                            1);
+  }
+  /// Runs accesses that have begun at the same time; `ended` counts them.
+  void until_ended(unsigned begun) {
+    const Duration limit = world.clock.now() + std::chrono::minutes(1);
+    world.run_until([&] { return ended == begun || world.clock.now() > limit; });
+    ASSERT_EQ(ended, begun) << "the volume waits for itself";
+  }
+  void expect_content() {
+    const auto got = world.read(block);
+    ASSERT_GOOD(got);
+    EXPECT_EQ(*got, pattern(block, 1, 512));
+    ASSERT_GOOD(world.close_client());
+  }
+  Bytes sealed;
+  std::optional<Altering<ReadLogAnswer>> log;
+  unsigned ended = 0;
+};
+INSTANTIATE_TEST_SUITE_P(Left, LastTurns, testing::Range<Turn>(0, 5));
+
+TEST_P(LastTurns, WaitForABlockThatTheCacheHasLost) {
+  constexpr unsigned kWrites = 6;
+  for (unsigned i = 1; i <= kWrites; ++i) {
+    const BlockId other = (block + i) % 7;
+    world.engine().write(other, pattern(other, 2, 512), [this](const Status& status) {
+      EXPECT_TRUE(status);
+      ++ended;
+    });
+  }
+  ASSERT_NO_FATAL_FAILURE(until_ended(kWrites));
+  ASSERT_NO_FATAL_FAILURE(expect_content());
+}
+
+TEST_P(LastTurns, ReadABlockThatTheCacheHasLost) {
+  world.engine().read(block, [this](const Result<Bytes>&) { ++ended; });
+  for (unsigned i = 1; i <= GetParam(); ++i) {
+    const BlockId other = (block + i) % 7;
+    world.engine().write(other, pattern(other, 2, 512), [this](const Status&) { ++ended; });
+  }
+  ASSERT_NO_FATAL_FAILURE(until_ended(1 + static_cast<unsigned>(GetParam())));
+  ASSERT_NO_FATAL_FAILURE(expect_content());
+}
+
 // ---- top.cache on a disk that is full, or has bad places
 
 TEST(RingCache, NeedsNoMoreRoomOnAFullDisk) {
