@@ -10,7 +10,7 @@
 namespace s3oram {
 namespace {
 
-using test::for_each_sample;
+using test::Sample;
 
 Bytes from_hex(std::string_view text) {
   Bytes bytes;
@@ -20,80 +20,67 @@ Bytes from_hex(std::string_view text) {
   return bytes;
 }
 
-template <class T>
-Bytes body_of(const T& message) {
-  const Bytes encoded = encode(message);
-  return Bytes(encoded.begin() + Rpc::kHeaderSize, encoded.end());
-}
-
 // Bytes that decode as a message must be exactly that message: encoding it gives the same bytes.
-template <class T>
-void expect_refused_or_exact(ByteSpan bytes) {
-  const auto message = decode<T>(bytes);
-  if (message) {
-    EXPECT_EQ(body_of(*message), Bytes(bytes.begin(), bytes.end()));
+void expect_refused_or_exact(const Sample& type, const Bytes& bytes) {
+  const auto copy = type.copy(bytes);
+  if (copy) {
+    EXPECT_EQ(*copy, bytes);
   }
 }
 
 TEST(Codec, WritesEveryFieldInItsPlace) {
-  for_each_sample([](const auto& message, const std::string& hex) {
-    EXPECT_EQ(body_of(message), from_hex(hex)) << hex;
-    EXPECT_EQ(encode(message).size(), Rpc::kHeaderSize + hex.size() / 2);
-  });
+  for (const Sample& sample : test::samples())
+    EXPECT_EQ(sample.body, from_hex(sample.documented)) << sample.documented;
 }
 
 TEST(Codec, ReadsEveryFieldBack) {
-  for_each_sample([]<class T>(const T&, const std::string& hex) {
-    const Bytes bytes = from_hex(hex);
-    const auto message = decode<T>(bytes);
-    ASSERT_TRUE(message) << hex;
-    EXPECT_EQ(body_of(*message), bytes);
-  });
+  for (const Sample& sample : test::samples())
+    EXPECT_EQ(sample.copy(sample.body), sample.body) << sample.documented;
 }
 
 TEST(Codec, RefusesEveryTruncationAndEveryAddition) {
-  for_each_sample([]<class T>(const T& message, const std::string& hex) {
-    const Bytes bytes = body_of(message);
+  for (const Sample& sample : test::samples()) {
+    const Bytes& bytes = sample.body;
     for (std::size_t size = 0; size < bytes.size(); ++size) {
       // A copy of its own, so that a sanitizer sees every byte read after the end.
       const Bytes part(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
-      EXPECT_FALSE(decode<T>(part)) << size << " bytes of " << hex;
+      EXPECT_FALSE(sample.copy(part)) << size << " bytes of " << sample.documented;
     }
     for (std::size_t more = 1; more <= 40; ++more) {
       Bytes longer = bytes;
       longer.resize(bytes.size() + more);
-      EXPECT_FALSE(decode<T>(longer)) << more << " bytes behind " << hex;
+      EXPECT_FALSE(sample.copy(longer)) << more << " bytes behind " << sample.documented;
     }
-  });
+  }
 }
 
 TEST(Codec, TakesFlippedBitsForWhatTheyAreOrRefusesThem) {
-  for_each_sample([]<class T>(const T& message, const std::string&) {
-    Bytes bytes = body_of(message);
+  for (const Sample& sample : test::samples()) {
+    Bytes bytes = sample.body;
     for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
       const auto mask = static_cast<std::uint8_t>(1 << bit % 8);
       bytes[bit / 8] ^= mask;
-      expect_refused_or_exact<T>(bytes);
+      expect_refused_or_exact(sample, bytes);
       bytes[bit / 8] ^= mask;
     }
-  });
+  }
 }
 
 TEST(Codec, TakesNoRandomBytesForSomethingElse) {
   std::mt19937_64 random(1);
-  for_each_sample([&]<class T>(const T& message, const std::string&) {
-    const Bytes valid = body_of(message);
+  for (const Sample& sample : test::samples()) {
+    const Bytes& valid = sample.body;
     for (int round = 0; round < 3000; ++round) {
       Bytes bytes(random() % 100);
       for (auto& byte : bytes)  // small numbers make lengths that fit
         byte = static_cast<std::uint8_t>(round % 2 ? random() : random() % 3);
-      expect_refused_or_exact<T>(bytes);
+      expect_refused_or_exact(sample, bytes);
       // Random bytes after a valid beginning.
       const std::size_t keep = valid.empty() ? 0 : random() % valid.size();
       std::copy_n(valid.begin(), std::min(keep, bytes.size()), bytes.begin());
-      expect_refused_or_exact<T>(bytes);
+      expect_refused_or_exact(sample, bytes);
     }
-  });
+  }
 }
 
 TEST(Codec, ReadsTruthValuesOnlyAsZeroAndOne) {
@@ -120,7 +107,7 @@ TEST(Codec, ReservesNothingForALyingLength) {
 
 TEST(Codec, GivesByteSpansIntoTheMessage) {
   const Bytes share(1000, 7);
-  const Bytes bytes = body_of(RelayRequest{.part = share});
+  const Bytes bytes = test::body_of(RelayRequest{.part = share});
   const auto message = decode<RelayRequest>(bytes);
   ASSERT_TRUE(message);
   EXPECT_EQ(message->part.data(), bytes.data() + bytes.size() - share.size());
