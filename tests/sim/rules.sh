@@ -7,6 +7,7 @@
 set -uo pipefail
 
 cd "$1" || exit 1
+ulimit -c 0 # programs end by a trap
 : "${RUNS:=400}" # at most this many random runs; most missing rules are noticed within ten
 missed=0
 
@@ -29,8 +30,8 @@ at_random() {
   local rule
   for rule; do noticed "$rule" sim_run --seed 1 --runs "$RUNS"; done
 }
-# Rules that one test of a program notices.
-in_test() { noticed "$1" "$2" --gtest_filter="$3"; }
+# Rules that one test of a program notices. Its first failure ends it, because the rest tells no more.
+in_test() { noticed "$1" "$2" --gtest_break_on_failure --gtest_filter="$3"; }
 
 at_random checksums durable-answers acknowledged-positions recovery-first intents copy-on-write \
   durable-prepare decide-first full-sync
