@@ -44,6 +44,10 @@ Bytes InStep::workers(std::uint64_t turn, unsigned count) const {
   return chosen;
 }
 
+unsigned InStep::least() const {
+  return may_shrink() ? std::max({count() / 2 + 1, count() - needed_ + 1, needed_}) : count();
+}
+
 bool InStep::may_open(const std::set<Party>& answering) const {
   const auto in_step = std::ranges::count_if(answering, [&](Party each) { return holds(each); });
   return answering.size() >= least() && static_cast<unsigned>(in_step) >= needed_;

@@ -9,7 +9,6 @@
 // answers, which are public; never by blocks or leaves.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <vector>
@@ -62,9 +61,7 @@ class InStep {
   /// Returns how many servers must answer for the volume to be opened. This is a majority, so that
   /// two copies of a vault never open it without a common server, and enough that at least one of
   /// them was in step last, however few were.
-  unsigned least() const {
-    return may_shrink() ? std::max({count() / 2 + 1, count() - needed_ + 1, needed_}) : count();
-  }
+  unsigned least() const;
   /// Returns whether these servers are enough to open the volume: at least least() of them, and as
   /// many in step as needed.
   bool may_open(const std::set<Party>& answering) const;
