@@ -106,15 +106,12 @@ TEST_P(AwayOfThree, TooFewMakeItWait) {
   go_away(3, Absence::killed);
   EXPECT_LT(work(), kMostPause);
   cluster_.kill(1);
-  bool written = false;
-  newest_[0] = ++generation_;
-  cluster_.engine().write(0, pattern(0, generation_, test::kBlockSize),
-                          [&](const Status& status) { written = status.has_value(); });
+  const auto under_way = begin_writes(1);
   const Duration until = cluster_.clock.now() + std::chrono::minutes(1);
   cluster_.run_until([&] { return cluster_.clock.now() > until; });
-  EXPECT_FALSE(written);
+  EXPECT_EQ(*under_way, 1u);
   come_back(1);
-  ASSERT_NO_FATAL_FAILURE(await([&] { return written; }));
+  ASSERT_NO_FATAL_FAILURE(await([&] { return *under_way == 0; }));
   come_back(3);
   ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
   check_contents();
@@ -414,22 +411,13 @@ TEST_P(AwayOfThree, OneThatIsBackBeforeTheOthersAnswerEndsNothing) {
     opened = opened || (is_back && from == last && is_answer(message) && type == MessageType::open);
     return opened || from != kSlow || !is_answer(message) || type != MessageType::commit;
   };
-  std::size_t under_way = 0;
-  for (BlockId block = 0; block < 6; ++block) {
-    ++under_way;
-    newest_[block] = ++generation_;
-    cluster_.engine().write(block, pattern(block, generation_, test::kBlockSize),
-                            [&](const Status& status) {
-                              EXPECT_TRUE(status);
-                              --under_way;
-                            });
-  }
+  const auto under_way = begin_writes(6);
   ASSERT_NO_FATAL_FAILURE(await([&] { return standing(last) == Standing::away; }));
   ASSERT_TRUE(asked);
   is_gone = false;
   is_back = true;
   ASSERT_NO_FATAL_FAILURE(await([&] { return opened; }));
-  ASSERT_NO_FATAL_FAILURE(await([&] { return under_way == 0 && all_in_step(); }));
+  ASSERT_NO_FATAL_FAILURE(await([&] { return *under_way == 0 && all_in_step(); }));
   EXPECT_EQ(cluster_.engine().status().failure, "");
   cluster_.network.filter = {};
   ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());

@@ -19,9 +19,9 @@ class MirrorInUse : public FilledVolume {
     return cluster_.engine().status().servers[server - 1u].standing;
   }
   bool all_in_step() {
-    for (Party server = 1; server <= cluster_.servers(); ++server)
-      if (standing(server) != Standing::in_step) return false;
-    return true;
+    return std::ranges::all_of(cluster_.engine().status().servers, [](const auto& server) {
+      return server.standing == Standing::in_step;
+    });
   }
   /// Returns all absences for one volume, and one of them for each server of the other volumes.
   std::vector<Absence> absences_of(Party server) const {
@@ -77,6 +77,19 @@ class MirrorInUse : public FilledVolume {
       longest = std::max(longest, cluster_.clock.now() - begun);
     }
     return longest;
+  }
+  /// Begins to write this many blocks. Returns the number of writes that have not ended yet.
+  std::shared_ptr<const std::size_t> begin_writes(BlockId blocks) {
+    const auto under_way = std::make_shared<std::size_t>(blocks);
+    for (BlockId block = 0; block < blocks; ++block) {
+      newest_[block] = ++generation_;
+      cluster_.engine().write(block, pattern(block, generation_, kBlockSize),
+                              [under_way](const Status& status) {
+                                EXPECT_TRUE(status);
+                                --*under_way;
+                              });
+    }
+    return under_way;
   }
   /// Writes a block now and then, for this long. Returns the longest time that one write took.
   Duration longest_of_writes(Duration time, Duration between = std::chrono::milliseconds(100)) {
