@@ -20,7 +20,9 @@ constexpr auto kCreateMissing =
     "CREATE TABLE IF NOT EXISTS maintained (one INTEGER PRIMARY KEY CHECK (one = 1),"
     " block INTEGER NOT NULL);"
     "CREATE TABLE IF NOT EXISTS left_out (server INTEGER PRIMARY KEY);"
-    "CREATE TABLE IF NOT EXISTS rewritten (bucket INTEGER PRIMARY KEY);";
+    "CREATE TABLE IF NOT EXISTS rewritten (bucket INTEGER PRIMARY KEY);"
+    "CREATE TABLE IF NOT EXISTS repairs (server INTEGER, bucket INTEGER, slot INTEGER,"
+    " PRIMARY KEY (server, bucket, slot));";
 
 std::int64_t as_sql(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
@@ -44,6 +46,7 @@ void StateChanges::merge_older(StateChanges older) {
   if (!maintained) maintained = older.maintained;
   if (!left_out) left_out = older.left_out;
   if (!rewritten) rewritten = older.rewritten;
+  if (!repairs) repairs = older.repairs;
 }
 
 Status ClientState::require_empty() {
@@ -240,6 +243,7 @@ Status ClientState::put(const TreeState& tree, const StateChanges& changes) {
   if (changes.maintained) S3O_TRY(put_maintained_.bind(0, as_sql(*changes.maintained)).run());
   if (changes.left_out) S3O_TRY(put_left_out(*changes.left_out));
   if (changes.rewritten) S3O_TRY(put_rewritten(*changes.rewritten));
+  if (changes.repairs) S3O_TRY(put_repairs(*changes.repairs));
   return put_tree_.bind(0, as_sql(tree.tree_version))
       .bind(1, tree.height)
       .bind(2, as_sql(tree.written))
@@ -259,6 +263,18 @@ Status ClientState::put_rewritten(const std::set<BucketIndex>& buckets) {
   S3O_TRY(database_.execute("DELETE FROM rewritten"));
   S3O_ASSIGN(auto row, database_.prepare("INSERT INTO rewritten VALUES (?)"));
   for (const BucketIndex bucket : buckets) S3O_TRY(row.bind(0, as_sql(bucket)).run());
+  return {};
+}
+
+Status ClientState::put_repairs(const UnfinishedRepairs& repairs) {
+  S3O_TRY(database_.execute("DELETE FROM repairs"));
+  S3O_ASSIGN(auto row, database_.prepare("INSERT INTO repairs VALUES (?, ?, ?)"));
+  const auto put_row = [&](Party server, SlotAddress at) {
+    return row.bind(0, server).bind(1, as_sql(at.bucket)).bind(2, at.slot).run();
+  };
+  for (const Party server : repairs.servers) S3O_TRY(put_row(server, {kNoBucket, 0}));
+  for (const auto& [at, servers] : repairs.unproven)
+    for (const Party server : servers) S3O_TRY(put_row(server, at));
   return {};
 }
 

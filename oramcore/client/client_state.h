@@ -23,6 +23,7 @@
 #include "oramcore/db/sqlite.h"
 #include "oramcore/protocol/messages.h"
 #include "oramcore/protocol/params.h"
+#include "oramcore/protocol/repair_messages.h"
 
 namespace s3oram {
 
@@ -48,6 +49,14 @@ struct AccessRecord {
   std::uint64_t access = 0;  // number of its root write, once all servers have acknowledged it
 };
 
+using ServersBySlot = std::map<SlotAddress, std::set<Party>>;
+
+/// Repairs that have not ended (repair_record.h).
+struct UnfinishedRepairs {
+  std::set<Party> servers;  // some of their shares may not have been restored
+  ServersBySlot unproven;   // restored shares that have not been compared with their marks
+};
+
 /// The changes since the last commit: the newest value for each block.
 struct StateChanges {
   struct Row {
@@ -64,6 +73,7 @@ struct StateChanges {
   std::optional<BlockId> maintained;               // Loaded::maintained
   std::optional<std::set<Party>> left_out;         // Loaded::left_out
   std::optional<std::set<BucketIndex>> rewritten;  // Loaded::rewritten
+  std::optional<UnfinishedRepairs> repairs;        // Loaded::repairs
 
   /// Returns the number of blocks that have another place, or lie in buckets that have changed.
   std::size_t places() const;
@@ -82,6 +92,9 @@ class ClientState {
   /// only 7 would leave as they are when an eviction changes the buckets. A database of an older
   /// format is raised when it is loaded.
   static constexpr int kFormat = 8, kOldestFormat = 2, kFirstWithBuckets = 5, kFirstListed = 6;
+
+  /// In table `repairs`, stands for the repair of the server, not for a bucket.
+  static constexpr BucketIndex kNoBucket = 0;
 
   /// Creates the tables of a new volume in one transaction. Errors: exists.
   static Status create(const std::filesystem::path& file, unsigned first_height = 1,
@@ -108,6 +121,7 @@ class ClientState {
     BlockId maintained = 0;           // blocks before this one were maintained most recently
     std::set<Party> left_out;         // servers of a mirror that lack data (in_step.h)
     std::set<BucketIndex> rewritten;  // buckets where those may hold other bytes, same stamp
+    UnfinishedRepairs repairs;
     // By root slot, in any tree version: the access that wrote it last. 0 if its write may be under
     // way, std::nullopt if there was none.
     std::vector<std::optional<std::uint64_t>> root;
@@ -160,6 +174,7 @@ class ClientState {
   Status put(const TreeState& tree, const StateChanges& changes);
   Status put_left_out(const std::set<Party>& servers);
   Status put_rewritten(const std::set<BucketIndex>& buckets);
+  Status put_repairs(const UnfinishedRepairs& repairs);
   Status put_all(const Loaded& content, unsigned evict_every);
 
   Database database_;

@@ -26,9 +26,11 @@ Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
       slots_(state_),
       healing_turn_(state_),
       settler_(state_, slots_),
-      prover_(state_, committer_, slots_),
-      healer_(state_, committer_, slots_, healing_turn_, settler_, prover_),
-      scrubber_(state_, capacity_, slots_, healing_turn_, settler_, prover_, healer_),
+      repair_record_(state_, committer_),
+      prover_(state_, committer_, slots_, repair_record_),
+      healer_(state_, committer_, slots_, healing_turn_, settler_, prover_, repair_record_),
+      scrubber_(state_, capacity_, slots_, healing_turn_, settler_, prover_, healer_,
+                repair_record_),
       retriever_(state_, slots_, healing_turn_, settler_, healer_),
       root_writer_(state_, [this] { evictions_.begin_if_due(); }),
       eviction_gate_(state_),
@@ -72,6 +74,8 @@ Task<Status> Engine::open(Duration patience, Evictions evictions) {
   loaded->access_records.erase(loaded->access_records.begin(),
                                loaded->access_records.begin() + static_cast<std::ptrdiff_t>(ended));
   returning_.attendance().begin();
+  // Without evictions nothing is computed from shares, and a repair proves them.
+  if (evictions == Evictions::as_due) S3O_CO_TRY(co_await scrubber_.prove_rest());
   S3O_CO_TRY(co_await finish_accesses(std::move(loaded->access_records)));
   capacity_.keep_known();
   capacity_.count();
@@ -85,6 +89,7 @@ void Engine::take_up(ClientState::Loaded& loaded) {
   state_.stash = std::move(loaded.stash);
   maintained_ = loaded.maintained;
   state_.rewritten = std::move(loaded.rewritten);
+  state_.repairs = std::move(loaded.repairs);
   mapped_ = state_.positions.blocks();
   for (const BlockId block : loaded.unreadable) {
     state_.unreadable[block] = false;
@@ -141,8 +146,8 @@ EngineStatus Engine::status() const {
   for (Party server = 1; server <= state_.servers.count(); ++server)
     status.servers.push_back({state_.servers.silent_for(server), state_.servers.trouble(server),
                               state_.servers.stalled(server), state_.in_step.of(server),
-                              returning_.progress(server),
-                              returning_.attendance().cut_from(server)});
+                              returning_.progress(server), returning_.attendance().cut_from(server),
+                              state_.repairs.servers.contains(server)});
   return status;
 }
 

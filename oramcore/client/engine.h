@@ -75,6 +75,7 @@ class Engine final : public VolumeEngine {
   SlotShares slots_;
   HealingTurn healing_turn_;
   Settler settler_;
+  RepairRecord repair_record_;
   Prover prover_;
   Healer healer_;
   Scrubber scrubber_;

@@ -87,8 +87,10 @@ Task<Status> EvictionLoop::evict_once() {
     if (status) marks = co_await marker_.collect(id);
     co_await await_decision_allowed();
     if (state_.dead) co_return fail(*state_.dead);
-    if (status && (state_.contents.changed != contents || state_.contents.zeroing > 0)) {
-      // Some servers may have computed with a slot's old shares, others with the new ones.
+    if (status && (state_.contents.changed != contents || state_.contents.zeroing > 0 ||
+                   !state_.repairs.unproven.empty())) {
+      // Some servers may have computed with a slot's old shares, others with the new ones, or with
+      // shares that nobody has proven.
       status = fail(Errc::failed, "a slot was changed meanwhile");
       S3O_CO_TRY(co_await preparer_.discard(id));
     }

@@ -31,11 +31,18 @@ Task<Status> Healer::heal() {
   std::set<BucketIndex> buckets;
   for (const auto& [at, servers] : damage) buckets.insert(at.bucket);
   if (status) status = co_await heal_slots(std::move(damage), Loss::zeroed);
+  if (status) status = co_await prove_rest();
   const std::set<Party> holders = state_.servers_in_step();
   if (status && settler_.copies_are_compared())
     status = co_await settler_.compare(std::move(buckets), holders);
   turn_.end();
   co_return status;
+}
+
+Task<Status> Healer::prove_rest() {
+  S3O_CO_TRY(co_await prover_.prove_rest());
+  record_.remove_all();
+  co_return Status{};
 }
 
 bool Healer::has_slot(SlotAddress at) const {

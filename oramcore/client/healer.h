@@ -17,22 +17,23 @@ namespace s3oram {
 /// One executor; not thread-safe.
 class Healer {
  public:
-  using Damage = std::map<SlotAddress, std::set<Party>>;  // the servers that lack their share
+  using Damage = ServersBySlot;  // the servers that lack their share
   /// The fate of a slot for which too few servers have their share. It becomes a sharing of zeros,
   /// so that it harms nothing else; or it is left, because a server's disk may come back.
   enum class Loss { zeroed, left };
 
   Healer(VolumeState& state, Committer& committer, SlotShares& slots, HealingTurn& turn,
-         Settler& settler, Prover& prover)
+         Settler& settler, Prover& prover, RepairRecord& record)
       : state_(state),
         committer_(committer),
         slots_(slots),
         turn_(turn),
         settler_(settler),
-        prover_(prover) {}
+        prover_(prover),
+        record_(record) {}
 
-  /// Heals the damage that servers have found so far. One round serves all callers that came before
-  /// it.
+  /// Heals the damage that servers have found so far, and proves what a scrub that failed has left
+  /// unproven. One round serves all callers that came before it.
   Task<Status> heal();
 
   // ---- only while the caller holds the HealingTurn
@@ -45,6 +46,7 @@ class Healer {
 
  private:
   struct SlotFound;
+  Task<Status> prove_rest();
   bool has_slot(SlotAddress at) const;
   Task<Status> heal_some(Damage& damage, Loss loss);
   Task<Status> heal_slot(SlotAddress at, std::set<Party> damaged, Loss loss);
@@ -66,6 +68,7 @@ class Healer {
   HealingTurn& turn_;
   Settler& settler_;
   Prover& prover_;
+  RepairRecord& record_;
   std::uint64_t rounds_ = 0;
   Duration shares_again_ = Duration::min();  // after this, servers may send each other shares
 };

@@ -19,21 +19,36 @@ constexpr unsigned kShowAgain = 3;
 
 /// A bucket whose shares are compared with their marks.
 struct Prover::Proof {
+  using Slots = std::set<std::uint16_t>;  // slots of the stored bucket
+
   BucketIndex bucket = 0;
-  std::set<Party> asked;  // servers
-  bool mended = false;
+  std::set<Party> asked;            // servers
+  std::map<Party, Slots> restored;  // by server: shares that others have sent it
   std::optional<MarkRow> row;
   bool unknown = false;   // a server's shares cannot be compared
-  std::set<Party> wrong;  // servers whose shares do not have their marks
+  std::set<Party> wrong;  // servers whose shares do not have their marks, or are still damaged
 
   bool has_mark_of(Party server) const { return row && row->marks[server - 1u]; }
+  bool was_restored(Party server, std::uint16_t slot) const {
+    const auto found = restored.find(server);
+    return found != restored.end() && found->second.contains(slot);
+  }
 };
 
 /// What all servers show of a bucket.
 struct Prover::Shown {
-  std::map<Party, Shares> shares;  // of servers that can read all of theirs
-  Bytes fitting;                   // servers whose shares have their marks
-  std::set<Party> others;          // servers whose shares have not
+  using Shares = std::vector<std::optional<Bytes>>;  // by slot; std::nullopt if it cannot be read
+
+  std::map<Party, Shares> shares;
+  Bytes fitting;           // servers whose shares have their marks
+  std::set<Party> others;  // servers whose shares are all there and have not
+  std::set<Party> named;   // those of them that have not got their shares from others
+
+  bool fits(Party server) const { return std::ranges::find(fitting, server) != fitting.end(); }
+  bool shows(Party server, std::uint16_t slot) const {
+    const auto found = shares.find(server);
+    return found != shares.end() && found->second[slot];
+  }
 };
 
 std::optional<BucketIndex> Prover::stored_bucket(SlotAddress at) const {
@@ -49,39 +64,69 @@ SlotAddress Prover::address(BucketIndex bucket, std::size_t slot) const {
   return {kRoot, static_cast<std::uint16_t>(state_.params.root_buffer_slots() + in_stash)};
 }
 
+/// Returns the slot's number in its stored bucket.
+std::uint16_t Prover::slot_in_stored(SlotAddress at) const {
+  if (at.bucket != kRoot) return at.slot;
+  const unsigned in_stash = at.slot - state_.params.root_buffer_slots();
+  return static_cast<std::uint16_t>(in_stash % state_.params.bucket_size);
+}
+
 Task<Result<std::optional<MarkRow>>> Prover::marks_of(BucketIndex bucket) {
   return committer_.with_database([bucket, height = state_.tree.height](ClientState& database) {
     return database.marks_of(bucket, height);
   });
 }
 
-Task<Status> Prover::prove(BucketIndex first, BucketIndex end, const std::set<Party>& repaired,
-                           const Mended& mended) {
-  if (!keeps_marks() || !rule_holds(Rule::share_marks)) co_return Status{};
-  std::vector<Proof> proofs;
-  for (BucketIndex bucket = first; bucket < end; ++bucket) {
+std::vector<Prover::Proof> Prover::proofs_for(BucketIndex first, BucketIndex end,
+                                              const std::set<Party>& repaired) const {
+  std::map<BucketIndex, Proof> proofs;
+  for (BucketIndex bucket = first; bucket < end && !repaired.empty(); ++bucket) {
     const unsigned parts = bucket == kRoot ? state_.params.stash_buckets() : 1;
-    for (unsigned i = 0; i < parts; ++i) {
-      Proof proof;
-      proof.bucket = bucket == kRoot ? kStashBucket + i : bucket;
-      proof.asked = repaired;
-      if (const auto found = mended.find(proof.bucket); found != mended.end()) {
-        proof.mended = true;
-        proof.asked.insert(found->second.begin(), found->second.end());
-      }
-      if (!proof.asked.empty()) proofs.push_back(std::move(proof));
-    }
+    for (unsigned i = 0; i < parts; ++i)
+      proofs[bucket == kRoot ? kStashBucket + i : bucket].asked = repaired;
   }
+  for (const auto& [at, servers] : record_.unproven(first, end)) {
+    const auto stored = stored_bucket(at);
+    if (!stored) continue;
+    Proof& proof = proofs[*stored];
+    for (const Party server : servers) proof.restored[server].insert(slot_in_stored(at));
+    proof.asked.insert(servers.begin(), servers.end());
+  }
+  std::vector<Proof> list;
+  for (auto& [bucket, proof] : proofs) {
+    proof.bucket = bucket;
+    list.push_back(std::move(proof));
+  }
+  return list;
+}
+
+Task<Result<std::size_t>> Prover::prove(BucketIndex first, BucketIndex end,
+                                        const std::set<Party>& repaired) {
+  std::size_t left = 0;
+  if (!keeps_marks() || !rule_holds(Rule::share_marks)) co_return left;
+  std::vector<Proof> proofs = proofs_for(first, end, repaired);
   S3O_CO_TRY(co_await find_marks(proofs));
   auto compared = co_await for_all(static_cast<unsigned>(state_.servers.count()),
                                    [&](Party server) { return compare_at(server, proofs); });
   for (auto& status : compared) S3O_CO_TRY(status);
-  for (Proof& proof : proofs) {
-    if (proof.unknown && proof.mended) slots_.unproven();
-    if (!proof.wrong.empty())
-      S3O_CO_TRY(co_await put_right(proof.bucket, *proof.row, std::move(proof.wrong)));
+  for (const Proof& proof : proofs) {
+    if (proof.unknown && !proof.restored.empty()) slots_.unproven();
+    if (proof.wrong.empty()) continue;
+    S3O_CO_ASSIGN(const std::size_t of_bucket, co_await put_right(proof));
+    left += of_bucket;
   }
-  co_return Status{};
+  co_return left;
+}
+
+Task<Result<std::size_t>> Prover::prove_rest() {
+  std::set<BucketIndex> buckets;
+  for (const auto& [at, servers] : state_.repairs.unproven) buckets.insert(at.bucket);
+  std::size_t left = 0;
+  for (const BucketIndex bucket : buckets) {
+    S3O_CO_ASSIGN(const std::size_t of_bucket, co_await prove(bucket, bucket + 1, {}));
+    left += of_bucket;
+  }
+  co_return left;
 }
 
 Task<Status> Prover::find_marks(std::vector<Proof>& proofs) {
@@ -114,8 +159,9 @@ Task<Status> Prover::compare_at(Party server, std::vector<Proof>& proofs) {
 }
 
 /// Believes what the server says of its shares, because it says so about what others have sent it,
-/// and gains nothing from a lie. It says nothing of a bucket in which a share is damaged. A server
-/// of an older version does not understand the question.
+/// and gains nothing from a lie. It cannot say anything of a bucket in which a share is damaged, so
+/// what it has got there from others is not proven. A server of an older version does not
+/// understand the question.
 Task<Status> Prover::compare_some(Party server, std::span<Proof* const> proofs) {
   MarkBucketsRequest question{state_.session.epoch, state_.tree.tree_version, {}};
   for (const Proof* proof : proofs)
@@ -123,128 +169,190 @@ Task<Status> Prover::compare_some(Party server, std::span<Proof* const> proofs) 
         {proof->bucket, state_.scheme->mark_key(proof->row->eviction, server)});
   const auto answer =
       co_await state_.ask_again(server, MarkBucketsRequest::kType, encode(question));
-  if (!answer && answer.error().code != Errc::bad_request) co_return fail(answer.error());
+  if (state_.dead) co_return fail(*state_.dead);
+  if (!answer && answer.error().code != Errc::bad_request)
+    co_return fail(Errc::failed, "{}", answer.error().message);
   std::optional<BucketMarksAnswer> found;
   if (answer) found = decode<BucketMarksAnswer>(answer->body());
   if (found && found->marks.size() != proofs.size()) found.reset();
   for (std::size_t i = 0; i < proofs.size(); ++i) {
     Proof& proof = *proofs[i];
-    if (!answer || (found && !found->marks[i]))
+    const bool damaged = found && !found->marks[i];
+    if (!answer || (damaged && !proof.restored.contains(server))) {
       proof.unknown = true;
-    else if (!found || found->marks[i] != proof.row->marks[server - 1u])
+    } else if (!found || found->marks[i] != proof.row->marks[server - 1u]) {
       proof.wrong.insert(server);
+      if (!proof.restored.contains(server)) restored_all(proof, server);
+    }
   }
   co_return Status{};
 }
 
-Task<Mark> Prover::mark_of(const MarkRow& row, Party server, const Shares& shares) const {
+/// Nothing says which of these shares are the server's own, so all of them may have come from
+/// others, in a repair by a program that keeps no record.
+void Prover::restored_all(Proof& proof, Party server) const {
+  for (std::uint16_t slot = 0; slot < state_.params.bucket_size; ++slot)
+    proof.restored[server].insert(slot);
+}
+
+Task<Mark> Prover::mark_of(const MarkRow& row, Party server,
+                           std::vector<const std::uint8_t*> shares) const {
   const Seed key = state_.scheme->mark_key(row.eviction, server);
-  return offload(state_.environment.pool, [this, key, &shares] {
-    std::vector<const std::uint8_t*> slots;
-    for (const Bytes& share : shares) slots.push_back(share.data());
-    return ShareMark(key, state_.params.slot_size()).of(slots);
+  return offload(state_.environment.pool, [this, key, shares = std::move(shares)] {
+    return ShareMark(key, state_.params.slot_size()).of(shares);
   });
 }
 
 /// Reads all shares of a bucket from all servers.
-Task<std::shared_ptr<const Prover::Shown>> Prover::read(BucketIndex bucket, const MarkRow& row) {
+Task<std::shared_ptr<const Prover::Shown>> Prover::read(BucketIndex bucket, const MarkRow& row,
+                                                        const std::set<Party>& wrong) {
   const Bytes servers = state_.in_step.members();
   const auto shown = std::make_shared<Shown>();
   for (std::size_t slot = 0; slot < state_.params.bucket_size && !state_.dead; ++slot) {
     const auto answers = co_await slots_.read(address(bucket, slot), servers);
     for (std::size_t i = 0; i < servers.size(); ++i) {
+      auto& share = shown->shares[servers[i]].emplace_back();
       if (answers[i] && answers[i]->body().size() == state_.params.slot_size())
-        shown->shares[servers[i]].emplace_back(answers[i]->body().begin(),
-                                               answers[i]->body().end());
+        share.emplace(answers[i]->body().begin(), answers[i]->body().end());
     }
   }
-  std::erase_if(shown->shares,
-                [&](const auto& each) { return each.second.size() != state_.params.bucket_size; });
+  if (state_.dead) shown->shares.clear();
   for (const auto& [server, shares] : shown->shares) {
-    if (!row.marks[server - 1u]) continue;
-    const Mark mark = co_await mark_of(row, server, shares);
+    if (!row.marks[server - 1u] || std::ranges::count(shares, std::optional<Bytes>()) > 0) continue;
+    std::vector<const std::uint8_t*> all;
+    for (const auto& share : shares) all.push_back(share->data());
+    const Mark mark = co_await mark_of(row, server, std::move(all));
     if (mark == row.marks[server - 1u])
       shown->fitting.push_back(server);
     else
       shown->others.insert(server);
   }
+  std::ranges::set_difference(shown->others, wrong,
+                              std::inserter(shown->named, shown->named.end()));
   co_return shown;
 }
 
-/// Deals with a bucket in which these servers do not have the shares of their marks. A server that
-/// helped with their repair may answer correctly the next time.
-Task<Status> Prover::put_right(BucketIndex bucket, const MarkRow& row, std::set<Party> wrong) {
+/// Deals with a bucket in which servers do not have the shares of their marks. A server that helped
+/// with their repair may answer correctly the next time. Returns how many restored shares remain
+/// without a proof.
+Task<Result<std::size_t>> Prover::put_right(const Proof& proof) {
   const std::size_t enough = state_.params.enough();
-  auto shown = co_await read(bucket, row);
-  for (unsigned again = 0; again < kShowAgain && shown->fitting.size() < enough && !state_.dead;
+  auto shown = co_await read(proof.bucket, *proof.row, proof.wrong);
+  for (unsigned again = 0; again < kShowAgain && shown->fitting.size() < enough &&
+                           shows_restored(proof, *shown) && !state_.dead;
        ++again) {
     co_await state_.environment.clock.sleep(Servers::kRetryAfter);
-    shown = co_await read(bucket, row);
+    shown = co_await read(proof.bucket, *proof.row, proof.wrong);
   }
   if (state_.dead) co_return fail(*state_.dead);
-  std::set<Party> named;  // they show other shares, and nothing was repaired there
-  std::ranges::set_difference(shown->others, wrong, std::inserter(named, named.end()));
-  if (named.size() > state_.params.scheme.threshold) {
+  if (shown->named.size() > state_.params.scheme.threshold) {
     // At most t servers lie, so the marks are wrong. The shares may be the only ones that are left.
     spdlog::error(
         "servers {} show shares of bucket {} that do not fit their marks, and that is "
         "more than may lie: the marks are not believed",
-        fmt::join(named, ", "), bucket);
+        fmt::join(shown->named, ", "), proof.bucket);
     slots_.unproven();
-    co_return Status{};
+    co_return std::size_t{0};
   }
-  for (const Party server : named) name(server, bucket);
-  for (const Party server : wrong) {
-    if (std::ranges::find(shown->fitting, server) != shown->fitting.end()) continue;
-    Status dealt;
-    if (shown->fitting.size() >= enough)
-      dealt = co_await give_shares(bucket, row, *shown, server);
-    else
-      dealt = co_await disown(bucket, server);
-    if (!dealt) co_return dealt;
+  for (const Party server : shown->named) name(server, proof.bucket);
+  std::size_t left = 0;
+  for (const Party server : proof.wrong) {
+    if (shown->fits(server)) continue;
+    S3O_CO_ASSIGN(const std::size_t at_server, co_await put_right_at(server, proof, *shown));
+    left += at_server;
   }
-  co_return Status{};
+  for (const Party server : shown->named) {
+    const auto healed = co_await put_right_at(server, proof, *shown);
+    if (state_.dead) co_return fail(*state_.dead);
+    if (!healed)
+      spdlog::warn("server {} does not take its right shares of bucket {}: {}", server,
+                   proof.bucket, healed.error().message);
+  }
+  co_return left;
 }
 
-/// Gives a server the shares that follow from those of the servers that still have theirs.
-Task<Status> Prover::give_shares(BucketIndex bucket, const MarkRow& row, const Shown& shown,
-                                 Party server) {
-  const ByteSpan sources = ByteSpan(shown.fitting).first(state_.params.enough());
-  Shares right;
-  for (std::size_t slot = 0; slot < state_.params.bucket_size; ++slot) {
-    std::vector<ByteSpan> shares;
-    for (const Party source : sources) shares.emplace_back(shown.shares.at(source)[slot]);
-    right.push_back(recover_at(server, sources, shares));
+/// Returns whether a server shows shares that others have sent it and that are not proven.
+bool Prover::shows_restored(const Proof& proof, const Shown& shown) const {
+  for (const Party server : proof.wrong)
+    for (std::uint16_t slot = 0; slot < state_.params.bucket_size; ++slot)
+      if (proof.was_restored(server, slot) && shown.shows(server, slot)) return true;
+  return false;
+}
+
+/// Returns the right share of a server in a slot, as far as it follows from what servers show: from
+/// the shares of buckets that have their marks, or from shares that open. (The right content of any
+/// slot opens or is zeros, whether a block lies there or not, so this depends on the lie alone.)
+std::optional<Bytes> Prover::right_share(Party server, SlotAddress at, std::uint16_t slot,
+                                         const Shown& shown) const {
+  const std::size_t enough = state_.params.enough();
+  Bytes servers;
+  std::vector<Bytes> shares;
+  for (const auto& [each, all] : shown.shares) {
+    if (!all[slot] || (shown.fitting.size() >= enough && !shown.fits(each))) continue;
+    servers.push_back(each);
+    shares.push_back(*all[slot]);
   }
-  const Mark mark = co_await mark_of(row, server, right);
-  if (mark != row.marks[server - 1u]) {
-    spdlog::error(
-        "the shares of bucket {} that server {} has now, and the mark that it gave when the bucket "
-        "was written, do not fit together, although the other servers' do: a server has lied",
-        bucket, server);
-    slots_.unproven();
-    co_return Status{};
+  if (shown.fitting.size() >= enough) {
+    shares.resize(enough);
+    return recover_at(server, ByteSpan(servers).first(enough), spans_of(shares));
   }
-  const auto has = shown.shares.find(server);
-  for (std::size_t slot = 0; slot < right.size(); ++slot) {
-    if (has != shown.shares.end() && has->second[slot] == right[slot]) continue;
-    const SlotAddress at = address(bucket, slot);
-    S3O_CO_TRY(co_await slots_.write(server, at, right[slot]));
-    slots_.healed(server, at);
+  const auto agreement =
+      find_agreement(*state_.scheme, state_.params, servers, shares,
+                     [&](const Label& label) { return state_.is_resident(label, at); });
+  if (!agreement) return std::nullopt;
+  return agreement->share_of(server);
+}
+
+/// Gives a server its right shares. Where they are not known, has it disown what others have sent
+/// it. Returns how many such slots there are.
+Task<Result<std::size_t>> Prover::put_right_at(Party server, const Proof& proof,
+                                               const Shown& shown) {
+  std::vector<std::optional<Bytes>> right(state_.params.bucket_size);
+  std::vector<const std::uint8_t*> known;
+  for (std::uint16_t slot = 0; slot < right.size(); ++slot) {
+    right[slot] = right_share(server, address(proof.bucket, slot), slot, shown);
+    if (right[slot]) known.push_back(right[slot]->data());
+  }
+  if (proof.has_mark_of(server) && known.size() == right.size()) {
+    const Mark mark = co_await mark_of(*proof.row, server, std::move(known));
+    if (mark != proof.row->marks[server - 1u]) {
+      spdlog::error(
+          "the shares of bucket {} that server {} has now, and the mark that it gave when the "
+          "bucket was written, do not fit together, although the other servers' do: a server has "
+          "lied",
+          proof.bucket, server);
+      slots_.unproven();
+      co_return std::size_t{0};
+    }
+  }
+  std::size_t left = 0;
+  std::vector<std::uint16_t> unproven;
+  for (std::uint16_t slot = 0; slot < right.size(); ++slot) {
+    if (right[slot] &&
+        (!shown.shows(server, slot) || shown.shares.at(server)[slot] != right[slot])) {
+      const SlotAddress at = address(proof.bucket, slot);
+      S3O_CO_TRY(co_await slots_.write(server, at, *right[slot]));
+      slots_.healed(server, at);
+    } else if (!right[slot] && proof.was_restored(server, slot)) {
+      ++left;
+      if (shown.shows(server, slot)) unproven.push_back(slot);
+    }
   }
   ++state_.contents.changed;
-  co_return Status{};
+  if (!unproven.empty()) S3O_CO_TRY(co_await disown(server, proof.bucket, std::move(unproven)));
+  co_return left;
 }
 
-Task<Status> Prover::disown(BucketIndex bucket, Party server) {
-  const DisownRequest request{state_.session.epoch, state_.tree.tree_version, bucket};
+Task<Status> Prover::disown(Party server, BucketIndex bucket, std::vector<std::uint16_t> slots) {
+  const DisownRequest request{state_.session.epoch, state_.tree.tree_version, bucket,
+                              std::move(slots)};
   const auto done = co_await state_.servers.ask(server, DisownRequest::kType, encode(request));
   if (!done) co_return fail(done.error());
   spdlog::error(
-      "server {} was sent wrong shares of bucket {}, and they are not used: too few other servers "
-      "show the shares that they had when the bucket was written",
-      server, bucket);
-  for (std::size_t slot = 0; slot < state_.params.bucket_size; ++slot) slots_.lost();
+      "server {} was sent {} shares of bucket {} that cannot be proven, and they are not used: too "
+      "few other servers show the shares that they had when the bucket was written",
+      server, request.slots.size(), bucket);
+  for (std::size_t i = 0; i < request.slots.size(); ++i) slots_.lost();
   ++state_.contents.changed;
   co_return Status{};
 }
@@ -254,12 +362,12 @@ Task<Status> Prover::name_liars(SlotAddress at) {
   if (!bucket || !keeps_marks()) co_return Status{};
   S3O_CO_ASSIGN(const auto row, co_await marks_of(*bucket));
   if (!row || row->marks.size() != state_.servers.count()) co_return Status{};
-  const auto shown = co_await read(*bucket, *row);
+  const auto shown = co_await read(*bucket, *row, {});
   if (state_.dead) co_return fail(*state_.dead);
   // Other slots of the bucket may have got fresh shares meanwhile. The marks were forgotten before.
   S3O_CO_ASSIGN(const auto still, co_await marks_of(*bucket));
   if (still != row) co_return Status{};
-  for (const Party server : shown->others) name(server, *bucket);
+  for (const Party server : shown->named) name(server, *bucket);
   co_return Status{};
 }
 

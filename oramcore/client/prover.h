@@ -9,7 +9,7 @@
 #include <set>
 #include <span>
 
-#include "oramcore/client/committer.h"
+#include "oramcore/client/repair_record.h"
 #include "oramcore/client/slot_shares.h"
 
 namespace s3oram {
@@ -17,21 +17,23 @@ namespace s3oram {
 /// One executor; not thread-safe. Use it only within a HealingTurn.
 class Prover {
  public:
-  Prover(VolumeState& state, Committer& committer, SlotShares& slots)
-      : state_(state), committer_(committer), slots_(slots) {}
+  Prover(VolumeState& state, Committer& committer, SlotShares& slots, const RepairRecord& record)
+      : state_(state), committer_(committer), slots_(slots), record_(record) {}
 
-  /// The servers at which shares were restored, by stored_bucket().
-  using Mended = std::map<BucketIndex, std::set<Party>>;
   /// Compares what servers hold with their marks, in the buckets from `first` on and before `end`;
   /// the root stands for its stash part. Asks the servers of `repaired` about all these buckets,
-  /// because a repair may have been cut short before, and those of `mended` about the buckets that
-  /// were mended there. Other shares have come from nobody but the eviction. Where a mark does not
-  /// fit, gives the server the shares that fit, if enough other servers still have theirs;
-  /// otherwise names those that do not, and has the server disown its shares, so that nothing is
-  /// computed with them. Counts buckets of `mended` if there is no mark that the shares could be
-  /// compared with.
-  Task<Status> prove(BucketIndex first, BucketIndex end, const std::set<Party>& repaired,
-                     const Mended& mended);
+  /// because a program that keeps no record may have repaired them, and the others about the
+  /// buckets that the record lists for them. Other shares have come from nobody but the eviction.
+  ///
+  /// Where a mark does not fit, names the servers that do not show what they had. Gives these and
+  /// the asked ones the shares that follow from those that fit their marks, or that open. Where
+  /// nothing follows, has the asked ones disown what others have sent them, so that nothing is
+  /// computed with it. Returns how many such slots there are. Counts buckets of the record if there
+  /// is no mark that the shares could be compared with. Leaves the record as it is.
+  Task<Result<std::size_t>> prove(BucketIndex first, BucketIndex end,
+                                  const std::set<Party>& repaired);
+  /// Does this for all buckets of the record.
+  Task<Result<std::size_t>> prove_rest();
   /// Names all servers that show other shares of the slot's bucket than they had when it was
   /// written. Call it before the slot is given up.
   Task<Status> name_liars(SlotAddress at);
@@ -45,24 +47,32 @@ class Prover {
  private:
   struct Shown;
   struct Proof;
-  using Shares = std::vector<Bytes>;  // one server's shares of a bucket, by slot
   bool keeps_marks() const { return state_.scheme->keeps_marks(); }
   SlotAddress address(BucketIndex bucket, std::size_t slot) const;
+  std::uint16_t slot_in_stored(SlotAddress at) const;
   Task<Result<std::optional<MarkRow>>> marks_of(BucketIndex bucket);
+  std::vector<Proof> proofs_for(BucketIndex first, BucketIndex end,
+                                const std::set<Party>& repaired) const;
   Task<Status> find_marks(std::vector<Proof>& proofs);
-  Task<Mark> mark_of(const MarkRow& row, Party server, const Shares& shares) const;
+  Task<Mark> mark_of(const MarkRow& row, Party server,
+                     std::vector<const std::uint8_t*> shares) const;
   Task<Status> compare_at(Party server, std::vector<Proof>& proofs);
   Task<Status> compare_some(Party server, std::span<Proof* const> proofs);
-  Task<std::shared_ptr<const Shown>> read(BucketIndex bucket, const MarkRow& row);
-  Task<Status> put_right(BucketIndex bucket, const MarkRow& row, std::set<Party> wrong);
-  Task<Status> give_shares(BucketIndex bucket, const MarkRow& row, const Shown& shown,
-                           Party server);
-  Task<Status> disown(BucketIndex bucket, Party server);
+  void restored_all(Proof& proof, Party server) const;
+  Task<std::shared_ptr<const Shown>> read(BucketIndex bucket, const MarkRow& row,
+                                          const std::set<Party>& wrong);
+  Task<Result<std::size_t>> put_right(const Proof& proof);
+  bool shows_restored(const Proof& proof, const Shown& shown) const;
+  std::optional<Bytes> right_share(Party server, SlotAddress at, std::uint16_t slot,
+                                   const Shown& shown) const;
+  Task<Result<std::size_t>> put_right_at(Party server, const Proof& proof, const Shown& shown);
+  Task<Status> disown(Party server, BucketIndex bucket, std::vector<std::uint16_t> slots);
   void name(Party server, BucketIndex bucket);
 
   VolumeState& state_;
   Committer& committer_;
   SlotShares& slots_;
+  const RepairRecord& record_;
 };
 
 }  // namespace s3oram

@@ -1,6 +1,7 @@
 // Scrubs bucket by bucket, with accesses in between.
 #include "oramcore/client/scrubber.h"
 
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -21,6 +22,7 @@ Task<Result<Healed>> Scrubber::scrub(std::set<Party> servers,
       spdlog::warn("server {} is away or catching up, and is not checked", server);
   if (servers.empty()) servers = state_.servers_in_step();
   for (const Party server : servers) S3O_CO_TRY(co_await await_in_step(server));
+  S3O_CO_TRY(co_await record_.begin(repaired));
   for (const Party server : servers)
     if (auto room = co_await capacity_.reserve_at(server, state_.tree.height); !room)
       co_return fail(room.error().code, "{} (make room there, and run the same command again)",
@@ -37,7 +39,34 @@ Task<Result<Healed>> Scrubber::scrub(std::set<Party> servers,
     next = end;
     if (progress) progress(end - 1, all, slots_.so_far().since(before));
   }
+  record_.end(servers);
   co_return slots_.so_far().since(before);
+}
+
+Task<Status> Scrubber::prove_rest() {
+  const ServersBySlot rest = state_.repairs.unproven;
+  if (rest.empty()) co_return Status{};
+  std::set<Party> servers;
+  for (const auto& [at, those] : rest) servers.insert(those.begin(), those.end());
+  const std::string whose = fmt::format("{}", fmt::join(servers, ", "));
+  co_await turn_.await_turn();
+  if (state_.dead) co_return fail(*state_.dead);
+  co_await turn_.begin();
+  const auto left = co_await prover_.prove_rest();
+  turn_.end();
+  if (!left) co_return fail(left.error());
+  if (*left > 0)
+    co_return fail(
+        Errc::servers_disagree,
+        "a repair of server {} was cut short, and of the shares that others have sent it, "
+        "{} cannot be proven: run s3oramfs repair",
+        whose, *left);
+  record_.remove_all();
+  spdlog::info(
+      "a repair of server {} was cut short; the shares that it had got last ({} slots) have been "
+      "compared with their marks",
+      whose, rest.size());
+  co_return Status{};
 }
 
 /// Waits until a server of a mirror that was left out has been sent what it lacks, because it
@@ -70,12 +99,10 @@ Task<Status> Scrubber::scrub_buckets(const std::set<Party>& servers,
   }
   auto checked = co_await all(std::move(checks));
   for (auto& status : checked) S3O_CO_TRY(status);
-  Prover::Mended mended;
-  for (const auto& [at, at_servers] : damage)
-    if (const auto stored = prover_.stored_bucket(at))
-      mended[*stored].insert(at_servers.begin(), at_servers.end());
+  S3O_CO_TRY(co_await record_.add(to_be_proven(damage)));
   S3O_CO_TRY(co_await healer_.heal_slots(std::move(damage), Healer::Loss::left));
-  S3O_CO_TRY(co_await prover_.prove(first, end, repaired, mended));
+  S3O_CO_TRY(co_await prover_.prove(first, end, repaired));
+  record_.remove(first, end);
   const std::set<Party> holders = state_.servers_in_step();
   // A server that helped to restore another one's shares may have lied.
   const bool helpers_lie = state_.params.security == Security::malicious;
@@ -83,6 +110,15 @@ Task<Status> Scrubber::scrub_buckets(const std::set<Party>& servers,
   std::set<BucketIndex> buckets;
   for (BucketIndex bucket = first; bucket < end; ++bucket) buckets.insert(bucket);
   co_return co_await settler_.compare(std::move(buckets), holders);
+}
+
+/// Returns the damaged shares that have to be compared with marks once they are healed.
+ServersBySlot Scrubber::to_be_proven(const Healer::Damage& damage) const {
+  ServersBySlot mended;
+  if (!state_.scheme->keeps_marks()) return mended;
+  for (const auto& [at, servers] : damage)
+    if (prover_.stored_bucket(at)) mended[at] = servers;
+  return mended;
 }
 
 }  // namespace s3oram

@@ -12,22 +12,27 @@ namespace s3oram {
 class Scrubber {
  public:
   Scrubber(VolumeState& state, Capacity& capacity, SlotShares& slots, HealingTurn& turn,
-           Settler& settler, Prover& prover, Healer& healer)
+           Settler& settler, Prover& prover, Healer& healer, RepairRecord& record)
       : state_(state),
         capacity_(capacity),
         slots_(slots),
         turn_(turn),
         settler_(settler),
         prover_(prover),
-        healer_(healer) {}
+        healer_(healer),
+        record_(record) {}
 
   /// Implements VolumeEngine::scrub().
   Task<Result<Healed>> scrub(std::set<Party> servers, VolumeEngine::ScrubProgress progress);
+  /// Proves what a repair that was cut short has left unproven. Call it before anything is computed
+  /// with that. Errors: servers_disagree (not all of it can be proven now; the record keeps it).
+  Task<Status> prove_rest();
 
  private:
   Task<Status> await_in_step(Party server);
   Task<Status> scrub_buckets(const std::set<Party>& servers, const std::set<Party>& repaired,
                              BucketIndex first, BucketIndex end);
+  ServersBySlot to_be_proven(const Healer::Damage& damage) const;
 
   VolumeState& state_;
   Capacity& capacity_;
@@ -36,6 +41,7 @@ class Scrubber {
   Settler& settler_;
   Prover& prover_;
   Healer& healer_;
+  RepairRecord& record_;
 };
 
 }  // namespace s3oram

@@ -31,6 +31,7 @@ class Reading : StateReading {
     if (!check_.refused) read_maintained();
     if (!check_.refused) read_left_out();
     if (!check_.refused) read_rewritten();
+    if (!check_.refused) read_repairs();
     if (!check_.refused) drop_strays();
     return std::move(check_);
   }
@@ -240,6 +241,23 @@ class Reading : StateReading {
     read("rewritten", "SELECT bucket FROM rewritten", [&](const Statement& row) {
       const auto bucket = static_cast<BucketIndex>(row.integer(0));
       if (bucket >= kRoot && bucket <= last) check_.state.rewritten.insert(bucket);
+    });
+  }
+
+  // Leaves out servers and slots that do not exist, because nobody could answer for them.
+  void read_repairs() {
+    const std::uint64_t last = bucket_count(check_.state.tree.height);
+    UnfinishedRepairs& repairs = check_.state.repairs;
+    read("repairs", "SELECT server, bucket, slot FROM repairs", [&](const Statement& row) {
+      if (!params_ || row.integer(0) < 1 || row.integer(0) > params_->scheme.servers) return;
+      const auto server = static_cast<Party>(row.integer(0));
+      const auto bucket = static_cast<BucketIndex>(row.integer(1));
+      const std::uint32_t slots =
+          bucket == kRoot ? params_->root_slots() : std::uint32_t{params_->bucket_size};
+      if (bucket == ClientState::kNoBucket)
+        repairs.servers.insert(server);
+      else if (bucket <= last && row.integer(2) >= 0 && row.integer(2) < slots)
+        repairs.unproven[{bucket, static_cast<std::uint16_t>(row.integer(2))}].insert(server);
     });
   }
 

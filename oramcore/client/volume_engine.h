@@ -47,6 +47,7 @@ struct EngineStatus {
     Standing standing = Standing::in_step;
     CatchUpProgress catching_up;  // while the server catches up
     std::set<Party> cut_from;     // servers to which its lines are cut
+    bool unrepaired = false;      // a repair of the server was begun and has not ended
   };
   std::uint64_t blocks = 0, capacity = 0, accesses = 0, evictions = 0, stash = 0, uncommitted = 0;
   unsigned height = 0;

@@ -125,6 +125,7 @@ class VolumeState {
   // server holds other bytes under the same stamp, so these buckets are compared when it comes
   // back.
   std::set<BucketIndex> rewritten;
+  UnfinishedRepairs repairs;
   StateChanges pending;  // what the next commit holds
 
   RequestIds request_ids;

@@ -60,8 +60,8 @@ enum class MessageType : std::uint16_t {
   measure = 34,
   lines = 35,
   mark_prepared = 36,
-  disown = 38,
   mark_buckets = 39,
+  disown = 40,
   // ring's (schemes/ring/protocol/ring_messages.h)
   store_rows = 64,
   fetch_rows = 65,

@@ -187,16 +187,18 @@ struct BucketMarksAnswer {
     a(marks);
   }
 };
-/// Disown: from now on the server counts its shares in this bucket of the current tree version as
-/// damaged, because they were not what they should be after a repair. Answered once durable.
+/// Disown: from now on the server counts its shares in these slots of a bucket of the current tree
+/// version as damaged, because others have sent them in a repair, and they could not be proven.
+/// `bucket` may be a part of the stash (kStashBucket). Answered once durable.
 struct DisownRequest {
   static constexpr auto kType = MessageType::disown;
   std::uint64_t epoch = 0;
   std::uint64_t tree_version = 0;
   BucketIndex bucket = 0;
+  std::vector<std::uint16_t> slots;  // 1 to a bucket's slots
   template <class A>
   void fields(A& a) {
-    a(epoch, tree_version, bucket);
+    a(epoch, tree_version, bucket, slots);
   }
 };
 

@@ -80,8 +80,8 @@ Result<std::unique_ptr<VolumeEngine>> TreeKind::engine(const ClientVolume& volum
 }
 
 std::vector<std::string> TreeKind::tables() const {
-  return {"tree",    "positions",  "stash",      "sessions", "buckets", "rewritten",
-          "intents", "unreadable", "maintained", "left_out", "owner",   "marks"};
+  return {"tree",       "positions",  "stash",    "sessions", "buckets", "rewritten", "intents",
+          "unreadable", "maintained", "left_out", "owner",    "marks",   "repairs"};
 }
 
 std::unique_ptr<StateReport> TreeKind::check(Database& database, const VolumeParams& params) const {

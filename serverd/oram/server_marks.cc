@@ -1,4 +1,4 @@
-// Computes the marks of buckets, and disowns the shares of a bucket.
+// Computes the marks of buckets, and disowns shares of a bucket.
 #include "serverd/oram/server_marks.h"
 
 #include <algorithm>
@@ -66,12 +66,17 @@ Result<std::optional<Mark>> ServerMarks::mark_on_disk(const MarkBucketsRequest::
 
 Task<Result<Bytes>> ServerMarks::disown(DisownRequest request, Payload&) {
   S3O_CO_ASSIGN(const auto ref, version_of(request.bucket, request.tree_version));
+  const std::size_t bucket_size = state_.params().bucket_size;
+  if (request.slots.empty() || request.slots.size() > bucket_size ||
+      std::ranges::any_of(request.slots, [&](auto slot) { return slot >= bucket_size; }))
+    co_return malformed();
+  std::erase_if(request.slots, [&](auto slot) { return slot >= ref.slots; });
   if (ref.bucket_version == 0) co_return done();
   state_.damaged.insert(request.bucket);
   state_.record.upkeep(AccessLog::Operation::write,
                        state_.record.slots(request.bucket, 0, ref.slots));
-  const auto clear = [this, ref]() -> Status {
-    for (std::size_t slot = 0; slot < ref.slots; ++slot)
+  const auto clear = [this, ref, slots = std::move(request.slots)]() -> Status {
+    for (const std::uint16_t slot : slots)
       S3O_TRY(state_.bucket_store->clear_slot(ref.bucket_version, slot));
     return {};
   };

@@ -237,8 +237,8 @@ inline std::vector<Sample> samples() {
       hex("02000000", "e7e7e7e7e7e7e7e7e7e7e7e7e7e7e7e7", "e7e7e7e7e7e7e7e7e7e7e7e7e7e7e7e7"));
   add(BucketMarksAnswer{{mark, std::nullopt}},
       hex("02000000", "01", "e7e7e7e7e7e7e7e7e7e7e7e7e7e7e7e7", "00"));
-  add(DisownRequest{kEpochNumber, 0x3132333435363738, 0x6162636465666768},
-      hex(kEpoch, "3837363534333231", "6867666564636261"));
+  add(DisownRequest{kEpochNumber, 0x3132333435363738, 0x6162636465666768, {0x0e0f, 0x1011}},
+      hex(kEpoch, "3837363534333231", "6867666564636261", "02000000", "0f0e", "1110"));
   add(ContributeRequest{.epoch = kEpochNumber,
                         .tree_version = 0x3132333435363738,
                         .request_id = 0x9192939495969798,

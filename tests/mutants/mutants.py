@@ -152,13 +152,51 @@ MUTANTS = [
     Mutant(
         "unbelievable-marks", "Marks that more servers contradict than may lie are not believed",
         ENGINE + "prover.cc",
-        "if (named.size() > state_.params.scheme.threshold) {",
-        "if (named.size() > state_.servers.count()) {",
+        "if (shown->named.size() > state_.params.scheme.threshold) {",
+        "if (shown->named.size() > state_.servers.count()) {",
         "marks_test", "*Marks.ThatFitNoServerAreNotBelieved/*"),
+    Mutant(
+        "unproven-after-a-cut", "What a repair that was cut short has restored is recorded before",
+        ENGINE + "scrubber.cc",
+        "  S3O_CO_TRY(co_await record_.add(to_be_proven(damage)));\n", "",
+        "marks_test", "*Marks.ProveWhatARepairThatWasCutShortHasLeft/*"),
+    Mutant(
+        "unproven-at-a-mount", "No volume is mounted with shares of a repair that was cut short",
+        ENGINE + "engine.cc",
+        "if (evictions == Evictions::as_due) S3O_CO_TRY(co_await scrubber_.prove_rest());",
+        "static_cast<void>(scrubber_);",
+        "marks_test", "*Marks.ProveWhatARepairThatWasCutShortHasLeft/*"),
+    Mutant(
+        "unproven-at-an-eviction", "Nothing is decided before all restored shares are proven",
+        ENGINE + "eviction_loop.cc",
+        "!state_.repairs.unproven.empty()", "false",
+        "marks_test", "*Marks.AreComparedBeforeTheNextEviction/*"),
+    Mutant(
+        "restored-unseen", "repair --server N compares all buckets of server N with their marks",
+        ENGINE + "prover.cc",
+        ".asked = repaired;", ".asked = {};",
+        "marks_test", "*Marks.AreAskedForOfAWholeRepairedServer/*"),
+    Mutant(
+        "liar-not-healed", "A liar's wrong shares are replaced where the right ones are known",
+        ENGINE + "prover.cc",
+        "const auto healed = co_await put_right_at(server, proof, *shown);",
+        "const Result<std::size_t> healed = std::size_t{0};",
+        "marks_test", "*Marks.HealALiarBesideASlotThatWasDamagedBefore/*"),
+    Mutant(
+        "own-shares-disowned", "A server disowns only what others have sent it",
+        ENGINE + "prover.cc",
+        "if (shown.shows(server, slot)) unproven.push_back(slot);",
+        "for (std::uint16_t each = 0; each < right.size(); ++each) unproven.push_back(each);",
+        "marks_test", "*Marks.HealALiarBesideASlotThatWasDamagedBefore/*"),
+    Mutant(
+        "damage-hides-a-lie", "Restored shares that cannot be compared are not used",
+        ENGINE + "prover.cc",
+        "(damaged && !proof.restored.contains(server))", "damaged",
+        "marks_test", "*Marks.DoNotLetDamageHideALie/*"),
     Mutant(
         "damage-hides-liars", "A server that lies is named though others show no whole bucket",
         ENGINE + "prover.cc",
-        "if (named.size() > state_.params.scheme.threshold) {",
+        "if (shown->named.size() > state_.params.scheme.threshold) {",
         "if (shown->fitting.empty()) {",
         "marks_test", "*Marks.ShowALiarBesideAServerWithDamagedSlots/*"),
     Mutant(

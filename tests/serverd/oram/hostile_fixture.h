@@ -51,7 +51,8 @@ class HostileFixture : public testing::TestWithParam<std::tuple<Evictor, int>> {
           {kClient, server,
            request(1, MarkBucketsRequest{open_.next.epoch, evictions(), {{kRoot + 1, Seed{}}}})});
       samples_.push_back(
-          {kClient, server, request(1, DisownRequest{open_.next.epoch, evictions(), kRoot + 1})});
+          {kClient, server,
+           request(1, DisownRequest{open_.next.epoch, evictions(), kRoot + 1, {0, 1}})});
       samples_.push_back(
           {kClient, server, request(1, LayoutRequest{open_.next.epoch, evictions()})});
       samples_.push_back(
