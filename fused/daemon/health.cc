@@ -22,7 +22,8 @@ constexpr auto kVolume = "volume", kDisagree = "servers_disagree", kServerSilent
                kDamaged = "vault_db_damaged", kLostBlocks = "blocks_lost",
                kEvictionLag = "eviction_lag", kWriteLag = "write_lag", kServerAway = "server_away",
                kServerCatchesUp = "server_catches_up", kMigration = "migration",
-               kTopCache = "top_cache", kLineCut = "line_cut";
+               kTopCache = "top_cache", kLineCut = "line_cut",
+               kServerUnrepaired = "server_unrepaired";
 
 const char* kind_of(Errc code) {
   switch (code) {
@@ -162,6 +163,23 @@ void add_left_out(Problems& to, const VolumeStatus& volume) {
   }
 }
 
+/// Adds servers whose repair was cut short. Their shares are healed when accesses meet them, but
+/// until then the others' are needed.
+void add_unrepaired(Problems& to, const VolumeStatus& volume) {
+  if (volume.scrub && volume.scrub->running) return;
+  Party number = 0;
+  for (const auto& server : volume.servers) {
+    ++number;
+    if (!server.unrepaired) continue;
+    add(to, kServerUnrepaired,
+        fmt::format("a repair of {} was begun and has not ended, so it may lack shares: run "
+                    "s3oramfs scrub, or s3oramfs repair once unmounted",
+                    server.address),
+        number);
+    to.back().warning = true;
+  }
+}
+
 void add_database(Problems& to, const VolumeStatus& volume) {
   if (!volume.database_trouble.empty())
     add(to, kDatabase,
@@ -244,10 +262,10 @@ void add_lost(Problems& to, const VolumeStatus& volume) {
 }  // namespace
 
 const std::vector<const char*> kProblemKinds = {
-    kVolume,          kDisagree,  kServerSilent, kServerFull,  kServerStore, kServerFailing,
-    kServerStalled,   kDatabase,  kNoRoom,       kFailing,     kUnreadable,  kLost,
-    kBackup,          kDamaged,   kLostBlocks,   kEvictionLag, kWriteLag,    kServerAway,
-    kServerCatchesUp, kMigration, kTopCache,     kLineCut};
+    kVolume,          kDisagree,  kServerSilent, kServerFull,  kServerStore,     kServerFailing,
+    kServerStalled,   kDatabase,  kNoRoom,       kFailing,     kUnreadable,      kLost,
+    kBackup,          kDamaged,   kLostBlocks,   kEvictionLag, kWriteLag,        kServerAway,
+    kServerCatchesUp, kMigration, kTopCache,     kLineCut,     kServerUnrepaired};
 
 double seconds(std::chrono::milliseconds duration) {
   return std::chrono::duration<double>(duration).count();
@@ -292,6 +310,7 @@ std::vector<Problem> find_problems(const MountState& state) {
                     human_duration(seconds(files.lag))),
         "writing lags");
   add_left_out(found, volume);
+  add_unrepaired(found, volume);
   add_end_of_migration(found, state);
   return found;
 }

@@ -112,6 +112,7 @@ VolumeStatus::Server OpenVolume::status_of(Connection& connection, Party server,
                               .missing_buckets = told.catching_up.missing,
                               .copied_slots = told.catching_up.copied,
                               .cut_from = told.cut_from,
+                              .unrepaired = told.unrepaired,
                               .restarts = connection.restarts(server),
                               .bytes_sent = traffic.bytes_sent,
                               .bytes_received = traffic.bytes_received};

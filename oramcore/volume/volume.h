@@ -60,6 +60,7 @@ struct VolumeStatus {
     Place place = Place::in_step;
     std::uint64_t missing_buckets = 0, copied_slots = 0;  // its progress while it catches up
     std::set<Party> cut_from;  // other servers to which its lines are cut
+    bool unrepaired = false;   // a repair of it was begun and has not ended
     unsigned restarts = 0;     // how often we restarted it, in a local vault
     std::uint64_t bytes_sent = 0;
     std::uint64_t bytes_received = 0;

@@ -302,6 +302,18 @@ TEST(Health, AServerThatIsLeftOutIsAWarning) {
   EXPECT_EQ(problems(state).size(), 1u);
 }
 
+TEST(Health, ARepairThatHasNotEndedIsAWarning) {
+  MountState state = sound();
+  state.volume.servers[2].unrepaired = true;
+  EXPECT_TRUE(problems(state).empty());
+  ASSERT_EQ(warnings(state).size(), 1u);
+  EXPECT_NE(warnings(state)[0].find("a repair of server 3 was begun"), std::string::npos);
+  EXPECT_EQ(find_problems(state)[0].kind, std::string_view("server_unrepaired"));
+  EXPECT_EQ(find_problems(state)[0].server, 3);
+  state.volume.scrub.emplace();
+  EXPECT_TRUE(warnings(state).empty()) << "a scrub is under way";
+}
+
 // All blocks are in their places, so everything works, but the user has to do something.
 TEST(Health, AMigrationThatDoesNotEndIsAWarning) {
   MountState state = sound();
