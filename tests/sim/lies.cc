@@ -79,6 +79,7 @@ class Life {
   void begin(std::vector<Lie> lies) {
     lies_ = std::move(lies);
     seen_.clear();
+    named_ = false;
     begun_ = cluster_.clock_of(kClient).now();
     cluster_.network.filter = [this](Party from, Party to, const Bytes& message) {
       return from != liar_ || !tell(to, message);
@@ -90,9 +91,13 @@ class Life {
   }
   /// Withheld messages are sent again, and requests that failed are tried again.
   void rest() {
-    const Duration until = cluster_.clock_of(kClient).now() + std::chrono::minutes(1);
-    cluster_.clock_of(kClient).call_after(std::chrono::minutes(1), [] {});
-    cluster_.run_until([&] { return cluster_.clock_of(kClient).now() >= until; });
+    constexpr Duration kLook = Troubles::kForgotten / 6;
+    for (Duration passed{}; passed < Troubles::kForgotten; passed += kLook) {
+      const Duration until = cluster_.clock_of(kClient).now() + kLook;
+      cluster_.clock_of(kClient).call_after(kLook, [] {});
+      cluster_.run_until([&] { return cluster_.clock_of(kClient).now() >= until; });
+      look_who_is_named();
+    }
     cluster_.run_until([this] {
       const auto status = cluster_.engine().status();
       const bool in_step = std::ranges::all_of(
@@ -100,6 +105,7 @@ class Life {
       return status.evictions_stopped || (!status.evicting && status.evictions_due == 0 && in_step);
     });
     cluster_.settle();
+    look_who_is_named();
   }
 
   void write(BlockId block) {
@@ -110,10 +116,12 @@ class Life {
     if (status) possible.clear();
     if (!status) ++failed;
     possible.insert(generation);
+    look_who_is_named();
   }
   void read(BlockId block) {
     const auto content = cluster_.read(block);
     ++accesses;
+    look_who_is_named();
     if (!content) {
       ++failed;
       return;
@@ -143,20 +151,8 @@ class Life {
   /// The number of root writes so far, which determines when the next eviction comes.
   WriteNumber written() const { return written_; }
   bool stopped() { return cluster_.engine().status().evictions_stopped.has_value(); }
-  /// Returns whether the liar was named in this round. It is a problem if another server was named.
-  bool named() {
-    const auto servers = cluster_.engine().status().servers;
-    bool it_is = false;
-    for (Party server = 1; server <= servers.size(); ++server) {
-      const auto& trouble = servers[server - 1u].trouble;
-      if (!trouble || trouble->last < begun_) continue;
-      const std::string& text = trouble->error.message;
-      if (!text.starts_with(fmt::format("server {} is faulty or lies", server))) continue;
-      it_is |= server == liar_;
-      if (server != liar_) problem(fmt::format("server {} is named, and does not lie", server));
-    }
-    return it_is;
-  }
+  /// Returns whether the liar was named in this round.
+  bool named() const { return named_; }
   /// Returns the client's requests since begin(), by size, and how many of each there were.
   const std::map<std::tuple<Party, MessageType, std::size_t>, unsigned>& seen() const {
     return seen_;
@@ -168,6 +164,19 @@ class Life {
  private:
   void problem(std::string what) {
     if (failure.empty()) failure = std::move(what);
+  }
+  /// Notes whether the liar is named. It is a problem if another server is. Has to be called often,
+  /// because the status forgets who was named (Troubles::kForgotten).
+  void look_who_is_named() {
+    const auto servers = cluster_.engine().status().servers;
+    for (Party server = 1; server <= servers.size(); ++server) {
+      const auto& trouble = servers[server - 1u].trouble;
+      if (!trouble || trouble->last < begun_) continue;
+      const std::string& text = trouble->error.message;
+      if (!text.starts_with(fmt::format("server {} is faulty or lies", server))) continue;
+      named_ |= server == liar_;
+      if (server != liar_) problem(fmt::format("server {} is named, and does not lie", server));
+    }
   }
   bool may_be(BlockId block, const Bytes& content) const {
     const auto written = contents_.find(block);
@@ -261,6 +270,7 @@ class Life {
   const Party liar_;
   std::vector<Lie> lies_;
   Duration begun_{};
+  bool named_ = false;
   std::uint64_t generation_ = 0;
   WriteNumber written_ = 0;
   std::map<BlockId, std::set<std::uint64_t>> contents_;
