@@ -79,11 +79,10 @@ std::optional<Error> Attendance::lasting_trouble(Party server) const {
 /// enough others are well. If none answers, it is the client that is offline, and none is left out.
 Task<void> Attendance::look_around(Party suspect) {
   const Duration begun = looked_around_ = clock_.now();
-  looking_[suspect] = true;
   const Bytes asked = in_step_.takers();
-  const auto answers = co_await for_each_of(
-      asked, [this](Party server) { return servers_.traffic(server, kAnswersWithin); });
-  looking_[suspect] = false;
+  looking_[suspect] = std::ranges::find(asked, suspect) != asked.end();
+  const auto answers =
+      co_await for_each_of(asked, [&](Party server) { return ask_because_of(suspect, server); });
   if (servers_.stopped()) co_return;
   unsigned well = 0;
   std::vector<std::pair<Party, std::string>> unwell;
@@ -106,6 +105,14 @@ Task<void> Attendance::look_around(Party suspect) {
     else if (well >= in_step_.needed() && in_step_.may_leave(server))
       owner_.start(leave(server, std::move(why)));
   }
+}
+
+/// The suspect may go away after its answer, while others are waited for. So from then on it may be
+/// suspected again.
+Task<Result<TrafficAnswer>> Attendance::ask_because_of(Party suspect, Party server) {
+  auto answer = co_await servers_.traffic(server, kAnswersWithin);
+  if (server == suspect) looking_[suspect] = false;
+  co_return answer;
 }
 
 bool Attendance::do_without(Party server, const std::string& why) {

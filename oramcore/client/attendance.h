@@ -53,6 +53,7 @@ class Attendance {
  private:
   Task<void> watch();
   Task<void> look_around(Party suspect);
+  Task<Result<TrafficAnswer>> ask_because_of(Party suspect, Party server);
   Task<void> leave(Party server, std::string why);
   Task<void> await_return(Party server);
   Task<Status> bring_back(Party server);

@@ -34,6 +34,10 @@ const VolumeParams kThree = mirror_volume(6, 2, min_stash_slots(6, 2), {1, 3});
 constexpr auto kName = [](const auto& test) {
   return fmt::format("T{}L{}", test.param.scheme.threshold, test.param.scheme.servers);
 };
+class LinesOfFour : public Lines {};
+INSTANTIATE_TEST_SUITE_P(Volume, LinesOfFour,
+                         testing::Values(mirror_volume(6, 2, min_stash_slots(6, 2), {1, 4})),
+                         kName);
 class LinesOfThree : public Lines {};
 INSTANTIATE_TEST_SUITE_P(Volume, LinesOfThree, testing::Values(kThree), kName);
 
@@ -46,6 +50,34 @@ TEST_P(LinesOfThree, AnAbsenceIsNoticedInTime) {
     begin_writes(6);  // so many that each server is asked for something
     EXPECT_LE(until_noticed(2), kNoticedWithin) << "moment " << moment;
     come_back(2);
+    await_all_in_step();
+  }
+  check_contents();
+}
+
+// The client already waits for an answer of another one, and has also asked this one something that
+// it has not answered yet.
+TEST_P(LinesOfFour, ASecondAbsenceIsNoticedInTime) {
+  constexpr Party kFirst = 2, kSecond = 3;
+  ASSERT_NO_FATAL_FAILURE(fill());
+  for (int moment = 0; moment < 8; ++moment) {
+    SCOPED_TRACE(fmt::format("moment {}", moment));
+    ASSERT_NO_FATAL_FAILURE(begin_group());  // room for retrievals from each server
+    std::set<Party> asked, gone{kFirst};
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      const bool retrieves = static_cast<MessageType>(message[2]) == MessageType::retrieve;
+      if (retrieves && from == kClient) asked.insert(to);
+      if (gone.contains(from) || gone.contains(to)) return false;
+      return !(retrieves && from == kSecond && to == kClient);
+    };
+    begin_writes(6);
+    ASSERT_NO_FATAL_FAILURE(
+        await([&] { return asked.contains(kFirst) && asked.contains(kSecond); }));
+    pass(moment * 193ms);
+    ASSERT_EQ(standing(kSecond), Standing::in_step);
+    gone.insert(kSecond);
+    EXPECT_LE(until_noticed(kSecond), kNoticedWithin);
+    cluster_.network.filter = {};
     await_all_in_step();
   }
   check_contents();
