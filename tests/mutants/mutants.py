@@ -360,6 +360,52 @@ MUTANTS = [
         ENGINE + "settler.cc",
         "return state_.params.enough() == 1 && state_.servers.count() > 2;", "return false;",
         "mirror_sim_test", "*ACopyIsComparedWithMoreThanItsSource/T1L3"),
+    # ---- a mirror without one of its servers
+    Mutant(
+        "copies-waited-for", "Nobody waits for a copy to a server that has gone away again",
+        ENGINE + "servers.cc",
+        " || what == MessageType::contribute;", ";",
+        "away_test", "*AwayOfThree.OneThatGoesAwayWhileItIsSentWhatItLacksIsNotWaitedFor/T1L3"),
+    Mutant(
+        "copies-tried-again", "A copy to a server that has gone away again is not tried again",
+        ENGINE + "healer.cc",
+        "if (state_.servers.is_left_out(to))", "if (false)",
+        "away_test", "*AwayOfThree.OneThatGoesAwayWhileItIsSentWhatItLacksIsNotWaitedFor/T1L3"),
+    Mutant(
+        "back-ends-all", "A server that was left out ends nothing when it is back",
+        ENGINE + "stragglers.cc",
+        "  if (!answer && !state_.servers.is_left_out(server))",
+        "  while (!question->members.empty())\n"
+        "    co_await state_.environment.clock.sleep(std::chrono::milliseconds(100));\n"
+        "  if (!answer && !state_.servers.is_left_out(server))",
+        "away_test", "*AwayOfThree.OneThatIsBackBeforeTheOthersAnswerEndsNothing/T1L3"),
+    Mutant(
+        "one-suspect-at-a-time", "While the client looks for one server, it notices the absence of others",
+        ENGINE + "attendance.cc",
+        "if (!looking_[server] && is_suspect(server))",
+        "if (std::count(looking_.begin(), looking_.end(), true) == 0 && is_suspect(server))",
+        "line_test", "*LinesOfFour.ASecondAbsenceIsNoticedInTime/T1L4"),
+    Mutant(
+        "half-opens", "Any two sets of servers that open a volume have one in common",
+        ENGINE + "in_step.cc",
+        "std::max({count() / 2 + 1, count() - needed_ + 1, needed_})", "needed_",
+        "positions_test", "InStep.WhoOpensAVolumeMeetsOneOfThoseInStepLast"),
+    Mutant(
+        "any-root-slot", "A restore takes no root write for that of another slot",
+        ENGINE + "root_writer.cc",
+        "if (state_.params.is_mirror()) label.root_slot = slot;", "",
+        "away_test", "*AwayOfThree.ARestoreTakesNoRootWriteForThatOfAnotherSlot/T1L3"),
+    Mutant(
+        "stragglers-waited-for", "Nobody waits for a server that does not end its part",
+        ENGINE + "stragglers.cc",
+        "kLaterBy = std::chrono::seconds(2);", "kLaterBy = std::chrono::hours(1000);",
+        "line_test", "*LinesOfThree.OneThatNeverEndsItsPartIsLeftOut/T1L3"),
+    Mutant(
+        "one-accuses", "No server keeps another one out by what it says of the line",
+        ENGINE + "line_watch.cc",
+        "if (do_without_(chosen, why(chosen))) judge_.left_out(chosen);",
+        "static_cast<void>(do_without_(chosen, why(chosen)));",
+        "line_test", "*CutLinesOfThree.NoServerKeepsAnotherOneOutByWhatItSaysOfTheLine/T1L3"),
     # ---- sessions and attempts
     Mutant(
         "epochs", "Messages of another session are refused",
