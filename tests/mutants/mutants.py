@@ -362,6 +362,17 @@ MUTANTS = [
         "mirror_sim_test", "*ACopyIsComparedWithMoreThanItsSource/T1L3"),
     # ---- a mirror without one of its servers
     Mutant(
+        "left-out-unrecorded", "A server is left out only after vault.db says so",
+        ENGINE + "attendance.cc",
+        "  S3O_CO_TRY(co_await owner_.commit());\n  in_step_.leave(server);",
+        "  in_step_.leave(server);",
+        "away_test", "*AwayOfThree.APowerCutAtAnyStepLosesNothing/T1L3"),
+    Mutant(
+        "given-up-not-compared", "A slot that was given up while a server was away is compared",
+        "oramcore/client/returning_servers.cc",
+        "  if (slots == 0) buckets = state_.rewritten;", "",
+        "away_test", "*AwayTest.WhatTheOthersGaveUpIsComparedWithWhatOneBringsBack/T1L3"),
+    Mutant(
         "copies-waited-for", "Nobody waits for a copy to a server that has gone away again",
         ENGINE + "servers.cc",
         " || what == MessageType::contribute;", ";",
