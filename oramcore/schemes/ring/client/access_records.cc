@@ -17,18 +17,18 @@ Task<Result<Query>> AccessRecords::intend(Turn turn, BlockId block, Path path) {
                         ? place.leaf
                         : random_leaf(ring_.environment.random);
   S3O_CO_TRY(co_await rewriter_.await_path(leaf));
-  Query query{{.block = block, .leaf = leaf, .asks = {}}, {}, {}};
+  Query query{.record = {.block = block, .leaf = leaf, .asks = {}}, .wanted = {}, .place = {}};
   choose_asks(query);
-  hold_cached(query);
+  take_place(query);
   ring_.pending.records[turn] = query.record;
   if (rule_holds(Rule::access_records)) S3O_CO_TRY(co_await committer_.commit_until_done());
   co_return query;
 }
 
 Task<Result<Query>> AccessRecords::take_up(Turn turn, TurnRecord record) {
-  Query query{std::move(record), {}, {}};
+  Query query{.record = std::move(record), .wanted = {}, .place = {}};
   S3O_CO_TRY(co_await renew(turn, query));
-  hold_cached(query);
+  take_place(query);
   co_return query;
 }
 
@@ -81,11 +81,10 @@ void AccessRecords::choose_asks(Query& query) {
 
 /// Makes sure that the access finds its block if it lies in the top now, even if an eviction takes
 /// it away meanwhile: its slot in the cache is kept until it has been read.
-void AccessRecords::hold_cached(Query& query) {
-  const Place place = ring_.places.get(query.record.block);
-  if (place.kind != Place::Kind::top) return;
-  query.cached = place;
-  ring_.cache.hold(place.cache_slot);
+void AccessRecords::take_place(Query& query) {
+  query.place = ring_.places.get(query.record.block);
+  query.holds_cache = query.place.kind == Place::Kind::top;
+  if (query.holds_cache) ring_.cache.hold(query.place.cache_slot);
 }
 
 }  // namespace s3oram::ring

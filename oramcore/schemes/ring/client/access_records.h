@@ -14,7 +14,8 @@ namespace s3oram::ring {
 struct Query {
   TurnRecord record;
   std::optional<std::size_t> wanted;
-  std::optional<Place> cached;  // its place in the top; held (TopCache::hold())
+  Place place;               // the block's when the question was chosen; it may be discarded since
+  bool holds_cache = false;  // the place is in the top, and held (TopCache::hold())
 };
 
 /// One executor; not thread-safe.
@@ -38,7 +39,7 @@ class AccessRecords {
  private:
   Ask ask_for(BucketIndex bucket, const std::optional<Place>& wanted);
   void choose_asks(Query& query);
-  void hold_cached(Query& query);
+  void take_place(Query& query);
 
   OpenRing& ring_;
   RingCommitter& committer_;

@@ -209,7 +209,9 @@ Task<void> RingEngine::access_path(Turn turn, Query query, Request request) {
   ++accesses_;
   ring_.metrics.accesses.add();
   const BlockId block = request.block;
-  const Place before = ring_.places.get(block);
+  // As of when the question was chosen. A block that is discarded since, while the client logs it
+  // again, has another version, so nothing that is found of it counts any more.
+  const Place before = query.place;
   const Leaf shown = query.record.leaf;
   const Duration begun = ring_.now();
   auto found = co_await retriever_.retrieve(turn, std::move(query));

@@ -98,10 +98,10 @@ Task<void> RingRetriever::read_cache(BlockId block, std::optional<Place> place, 
 
 Task<Result<std::optional<OpenedBlock>>> RingRetriever::retrieve(Turn turn, Query query) {
   const BlockId block = query.record.block;
-  const std::uint64_t version = ring_.places.get(block).version;
   // Runs while the answers are in transit.
   CacheRead cached;
-  ring_.start(read_cache(block, query.cached, cached));
+  ring_.start(
+      read_cache(block, query.holds_cache ? std::optional(query.place) : std::nullopt, cached));
   const auto answer = co_await values_of(turn, query);
   while (!cached.ended) co_await cached.end.wait();
   if (!answer) co_return fail(answer.error());
@@ -110,7 +110,7 @@ Task<Result<std::optional<OpenedBlock>>> RingRetriever::retrieve(Turn turn, Quer
   const auto values = decode<RetrieveAnswer>(answer->body());
   const ByteSpan sealed = query.wanted ? values->values[*query.wanted].first(ring_.params.slot_size)
                                        : ByteSpan(ring_.blank);
-  auto found = opened_block(ring_.sealer, sealed, block, version);
+  auto found = opened_block(ring_.sealer, sealed, block, query.place.version);
   if (cached.found && !*cached.found) co_return fail(cached.found->error());
   if (cached.found) co_return std::optional<OpenedBlock>(std::move(**cached.found));
   if (ring_.places.get(block).kind == Place::Kind::lost)

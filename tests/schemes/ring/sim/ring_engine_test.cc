@@ -809,6 +809,41 @@ TEST_F(RingTurns, LogABlockAgainBeforeItsSlotIsReused) {
       << "was " << place.turn << ", is " << now.turn;
 }
 
+// A block is discarded at any moment while the client logs it again.
+TEST_F(RingTurns, BringNoDiscardedBlockBack) {
+  place.turn = tree.written + 1 - params.log_slots;
+  changes.places[block] = place;
+  ASSERT_GOOD(state->commit(tree, changes, {}));
+  state.reset();
+  const auto image = world.disk(kClient).image();
+  const auto server = world.disk(1).image();
+  ASSERT_GOOD(world.stop_server());
+  unsigned moments = 0;
+  for (unsigned moment = 0;; ++moment) {
+    SCOPED_TRACE(moment);
+    world.replace_disk(kClient, image);
+    world.replace_disk(1, server);
+    world.start_server();
+    ASSERT_GOOD(world.open_client());
+    unsigned messages = 0;
+    world.network.observer = [&](Party, Party, const Bytes&) {
+      if (messages++ == moment) world.engine().discard(block);
+    };
+    const BlockId other = (block + 1) % 7;
+    ASSERT_GOOD(world.write(other, pattern(other, 2, 512)));
+    world.settle();
+    world.network.observer = {};
+    if (messages <= moment) break;
+    ++moments;
+    const auto got = world.read(block);
+    ASSERT_GOOD(got);
+    EXPECT_EQ(*got, Bytes(512));
+    ASSERT_GOOD(world.close_client());
+    ASSERT_GOOD(world.stop_server());
+  }
+  EXPECT_GT(moments, 4u);
+}
+
 /// The last turns in which a block of the top can be logged again. Its slot of top.cache decays, so
 /// that it has to be restored from the log first.
 class LastTurns : public RingTurns, public testing::WithParamInterface<Turn> {
