@@ -90,7 +90,7 @@ Error Arbiter::name_liar(Party liar, const Error& found) {
   Error named{Errc::servers_disagree,
               fmt::format("server {} is faulty or lies ({})", liar, found.message)};
   spdlog::error("eviction {}: {}", state_.tree.tree_version, named.message);
-  state_.servers.troubles().failed(liar, MessageType::certify, named, state_.now());
+  state_.servers.troubles().lied(liar, named, state_.now());
   return named;
 }
 

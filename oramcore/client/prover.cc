@@ -380,7 +380,7 @@ void Prover::name(Party server, BucketIndex bucket) {
                   "written: it is faulty or lies, or was repaired from one that lies",
                   server, bucket)};
   spdlog::error("{}", named.message);
-  state_.servers.troubles().failed(server, MessageType::certify, named, state_.now());
+  state_.servers.troubles().lied(server, named, state_.now());
 }
 
 Task<Status> Prover::forget(SlotAddress at) {

@@ -147,7 +147,7 @@ Task<Result<Bytes>> Retriever::ask(WriteNumber write_number, Leaf leaf, const Pa
     const Error named{Errc::servers_disagree,
                       fmt::format("server {} is faulty or lies (its answer to a read)", liar)};
     spdlog::error("{}", named.message);
-    state_.servers.troubles().failed(liar, MessageType::certify, named, state_.now());
+    state_.servers.troubles().lied(liar, named, state_.now());
   }
   co_return std::move(answer.slot);
 }

@@ -4,7 +4,15 @@
 namespace s3oram {
 
 void Troubles::failed(Party at, MessageType doing, Error error, Duration now) {
-  const auto [found, first] = troubles_.try_emplace({at, doing});
+  note({at, doing}, std::move(error), now);
+}
+
+void Troubles::lied(Party who, Error error, Duration now) {
+  note({who, std::nullopt}, std::move(error), now);
+}
+
+void Troubles::note(const Key& key, Error error, Duration now) {
+  const auto [found, first] = troubles_.try_emplace(key);
   Trouble& trouble = found->second;
   if (first || now - trouble.last > kForgotten) trouble.since = now;
   trouble.last = now;

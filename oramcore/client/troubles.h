@@ -21,7 +21,8 @@ struct Trouble {
 };
 
 /// Failures by place (a server, or kClient for its database) and by operation. A failure is over
-/// when the same operation has succeeded, or when nobody has tried it again for kForgotten.
+/// when the same operation has succeeded, or when nobody has tried it again for kForgotten. That a
+/// server was caught lying is no operation, so its next answer does not end it.
 ///
 /// One executor; not thread-safe.
 class Troubles {
@@ -33,12 +34,16 @@ class Troubles {
 
   void failed(Party at, MessageType doing, Error error, Duration now);
   void worked(Party at, MessageType doing) { troubles_.erase({at, doing}); }
+  void lied(Party who, Error error, Duration now);
   /// Returns the failure that began first, among the fresh ones if there are any, otherwise among
   /// all; std::nullopt if there is none.
   std::optional<Trouble> at(Party where, Duration now) const;
 
  private:
-  std::map<std::pair<Party, MessageType>, Trouble> troubles_;
+  using Key = std::pair<Party, std::optional<MessageType>>;  // without an operation: a lie
+  void note(const Key& key, Error error, Duration now);
+
+  std::map<Key, Trouble> troubles_;
 };
 
 }  // namespace s3oram
