@@ -55,6 +55,11 @@ struct Contents {
   unsigned zeroing = 0;       // slots that are being replaced by zeros
 };
 
+/// What the parts of an engine share, and the changes that must be made together.
+///
+/// It is wide because each part keeps in it what the next commit must hold and other parts read;
+/// what one part alone needs belongs to that part.
+///
 /// One executor; not thread-safe.
 class VolumeState {
  public:
