@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "oramcore/client/agreement.h"
+
 namespace s3oram {
 namespace {
 
