@@ -8,8 +8,7 @@
 namespace s3oram::ring {
 namespace {
 
-constexpr unsigned kRestoredAgain =
-    2;  // further times that the same block is restored in the cache
+constexpr unsigned kRestoredAgain = 2;  // further times that the same block is restored
 
 }  // namespace
 
