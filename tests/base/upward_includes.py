@@ -39,8 +39,15 @@ ORDER = [
 ]
 # Folders beside one of those above, which come after none of the others.
 BESIDE = [
+    ("s3o_service", "oramcore/service"),
+    ("s3o_mirror_protocol", "oramcore/schemes/mirror/protocol"),
     ("s3o_mirror_client", "oramcore/schemes/mirror/client"),
+    ("s3o_ring_protocol", "oramcore/schemes/ring/protocol"),
+    ("s3o_ring_client", "oramcore/schemes/ring/client"),
+    ("s3o_schemes", "oramcore/schemes"),
     ("s3o_serverd_mirror", "serverd/mirror"),
+    ("s3o_serverd_ring", "serverd/ring"),
+    ("s3o_fused_options", "fused/options"),
 ]
 # Branches that must not see each other at all: a server has no client and no vault, and the code that
 # the commands share with the daemon has no server.
@@ -49,8 +56,19 @@ APART = {
     "s3o_serverd_oram": ["oramcore/client", "oramcore/vault", "oramcore/volume"],
     "s3o_serverd_s3oram": ["oramcore/client", "oramcore/schemes/mirror/protocol", "serverd/mirror"],
     "s3o_serverd_mirror": ["oramcore/client", "oramcore/schemes/s3oram", "serverd/s3oram"],
-    "s3o_s3oram": ["oramcore/schemes/mirror/client", "oramcore/schemes/mirror/protocol"],
-    "s3o_mirror_client": ["oramcore/schemes/s3oram", "serverd/mirror"],
+    "s3o_serverd_ring": ["oramcore/client", "oramcore/schemes/ring/client", "oramcore/vault",
+                         "oramcore/schemes/mirror/protocol", "serverd/mirror", "serverd/s3oram"],
+    "s3o_s3oram": ["oramcore/schemes/mirror/client", "oramcore/schemes/mirror/protocol",
+                   "oramcore/schemes/ring/protocol", "oramcore/schemes/ring/client"],
+    "s3o_mirror_protocol": ["oramcore/client", "oramcore/schemes/mirror/client", "serverd/store"],
+    "s3o_mirror_client": ["oramcore/schemes/s3oram", "oramcore/schemes/ring/protocol",
+                          "oramcore/vault", "serverd/mirror"],
+    "s3o_ring_protocol": ["oramcore/client", "oramcore/schemes/ring/client", "serverd/store"],
+    "s3o_ring_client": ["oramcore/schemes/s3oram", "oramcore/schemes/mirror/protocol",
+                        "oramcore/vault", "serverd/ring"],
+    "s3o_schemes": ["oramcore/vault", "oramcore/volume", "oramcore/zmq", "serverd/store"],
+    "s3o_service": ["oramcore/db", "oramcore/net", "oramcore/vault"],
+    "s3o_fused_options": ["oramcore/client", "oramcore/volume", "fused/tables"],
     "s3o_vault": ["oramcore/zmq", "oramcore/client", "oramcore/schemes/s3oram"],
     "s3o_fused_tables": ["oramcore/zmq", "oramcore/volume", "serverd/s3oram"],
 }
