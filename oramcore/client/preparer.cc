@@ -187,29 +187,30 @@ Task<Result<CertifyAnswer>> Preparer::ask_to_certify(Party server, Bytes questio
   co_return std::move(*report);
 }
 
-/// Checks the rows of servers that follow against those of the servers in step, which are right. A
-/// server that follows may have made other rows, or not say which. Later it would be in step with
-/// them, and retrievals would fail in a way that shows a lying server what was asked for. So the
-/// attempt ends, its stamp counts nowhere, and that server rejoins later.
+/// Checks the rows of the servers that took part and were not in step when they were asked, against
+/// those of the servers in step, which are right. Such a server may have made other rows, or not
+/// say which. Later it would be in step with them, and retrievals would fail in a way that shows a
+/// lying server what was asked for. So the attempt ends, its stamp counts nowhere, and a server
+/// that still follows rejoins later. One that has come into step meanwhile has all other rows. A
+/// server that is away by now will be sent the rows of the others.
 Task<Status> Preparer::certify_new_rows(EvictionId id, const CertifyAnswer& right, Bytes servers,
                                         std::vector<Result<CertifyAnswer>> answers) {
   Bytes wrong;
   for (std::size_t i = 0; i < servers.size(); ++i)
-    if (state_.in_step.of(servers[i]) == Standing::following &&
+    if (state_.in_step.of(servers[i]) != Standing::away &&
         (!answers[i] || answers[i]->sum != right.sum))
       wrong.push_back(servers[i]);
   if (wrong.empty()) co_return Status{};
   S3O_CO_TRY(co_await discard(id));
   for (const Party server : wrong) {
-    if (state_.in_step.of(server) != Standing::following) continue;
     spdlog::error(
-        "server {}, which catches up, does not have the rows of the servers in step after an "
+        "server {}, which was not in step, does not have the rows of the servers in step after an "
         "eviction: it is faulty or lies, or a server that sent it the rows is; the missing data is "
         "sent later",
         server);
-    attendance_.drop(server);
+    if (state_.in_step.of(server) == Standing::following) attendance_.drop(server);
   }
-  co_return fail(Errc::unreachable, "a server that follows has made other rows");
+  co_return fail(Errc::unreachable, "a server that was not in step has made other rows");
 }
 
 }  // namespace s3oram

@@ -14,7 +14,7 @@ constexpr Duration kQuestionTakes = std::chrono::seconds(10);
 std::shared_ptr<Stragglers::Question> Stragglers::begin() const {
   Question question{state_.in_step.members(), {}, state_.now()};
   for (const Party server : state_.in_step.takers())
-    if (state_.in_step.of(server) == Standing::following) question.followers.push_back(server);
+    if (!state_.in_step.holds(server)) question.followers.push_back(server);
   return std::make_shared<Question>(std::move(question));
 }
 
@@ -45,6 +45,9 @@ Task<void> Stragglers::expect(std::shared_ptr<Question> question, Bytes late, st
     if (state_.dead || !is_late(server)) continue;
     // Its answer may wait behind blocks that it sends. Then it comes before this one.
     static_cast<void>(co_await state_.servers.traffic(server, kQuestionTakes));
+    // A server that joins can be done without only when vault.db has said that it is in step.
+    while (!state_.dead && state_.in_step.of(server) == Standing::joining)
+      co_await state_.environment.clock.sleep(kLook);
     if (!state_.dead && is_late(server)) attendance_.do_without(server, why);
   }
 }

@@ -16,7 +16,8 @@ class Stragglers {
   Stragglers(VolumeState& state, Attendance& attendance) : state_(state), attendance_(attendance) {}
 
   struct Question {
-    Bytes members, followers;  // servers that have not answered yet
+    // Servers that have not answered yet. The followers are all that take part and are not in step.
+    Bytes members, followers;
     Duration begun{};
   };
   /// Begins a question to the servers that take part now.

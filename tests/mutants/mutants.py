@@ -260,6 +260,12 @@ MUTANTS = [
         "servers.workers(id.eviction + 0 * tries, workers)",
         "mirror_sim_test", "*AWorkerThatAlwaysLies*/T1L3"),
     Mutant(
+        "certify-only-followers", "Rows of a server that comes into step meanwhile are certified, too",
+        ENGINE + "preparer.cc",
+        "state_.in_step.of(servers[i]) != Standing::away",
+        "state_.in_step.of(servers[i]) == Standing::following",
+        "away_test", "*RowsOfAServerThatComesIntoStepMeanwhileAreCertified*"),
+    Mutant(
         "signatures-not-wanted", "In a signed attempt, a message without a signature is not accepted",
         "serverd/s3oram/shuffle_eviction.cc",
         "  if (!right)\n", "  if (!right && tile > 1000000)\n",

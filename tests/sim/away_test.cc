@@ -332,6 +332,51 @@ TEST_P(AwayTest, RowsOfAServerThatFollowsAreCertified) {
   check_contents();
 }
 
+// The same lie, but the server that follows is told so late what its rows should be that meanwhile
+// it has all data, and comes into step.
+TEST_P(AwayOfThree, RowsOfAServerThatComesIntoStepMeanwhileAreCertified) {
+  const Party last = cluster_.servers();
+  ASSERT_NO_FATAL_FAILURE(fill());
+  go_away(last, Absence::killed);
+  ASSERT_NO_FATAL_FAILURE(await([&] { return standing(last) == Standing::away; }));
+  work();
+  settle_evictions();
+  unsigned lies = 0;
+  bool certifying = false, late = false;
+  Bytes held;  // an answer of server 1
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    const auto type = static_cast<MessageType>(message[2]);
+    const bool follows = standing(last) == Standing::following;
+    if (!follows && !held.empty()) {
+      late = true;
+      cluster_.network.deliver(1, kClient, std::exchange(held, {}));
+    }
+    if (from == kClient && to == last && type == MessageType::certify) certifying = true;
+    if (follows && from == 1 && is_answer(message) && type == MessageType::certify) {
+      held = message;
+      return false;
+    }
+    if (from == kClient || to != last || !is_question(message)) return true;
+    if (type == MessageType::masked_share) return certifying;  // keeps it following
+    if (type != MessageType::subshare || !follows || certifying) return true;
+    Bytes changed = message;
+    changed[changed.size() - 30] ^= 1;
+    ++lies;
+    cluster_.network.deliver(from, to, changed);
+    return false;
+  };
+  cluster_.start_server(last);
+  ASSERT_NO_FATAL_FAILURE(await([&] { return standing(last) == Standing::following; }));
+  const auto under_way = begin_writes(6);
+  ASSERT_NO_FATAL_FAILURE(await([&] { return certifying && *under_way == 0; }));
+  cluster_.network.filter = {};
+  EXPECT_GT(lies, 0u);
+  EXPECT_TRUE(late);
+  ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
+  ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
+  check_contents();
+}
+
 // A server that is not needed answers everything except the requests on which an eviction, or its
 // own return, depends.
 TEST_P(AwayOfThree, NoAnswerOfAServerThatComesBackIsWaitedForLong) {
