@@ -180,9 +180,26 @@ std::string cost_of(const Wishes& wishes, const VolumeParams& params, std::uint6
          (wishes.local ? "" : to_text(predict(access_traffic(params, height), wishes.lines)));
 }
 
-/// Returns what the scheme protects against, what it needs, and what it costs.
+/// Returns what S3ORAM protects against and needs, and what a mirror on the same servers would
+/// change.
+std::string s3oram_reason(const VolumeParams& params) {
+  const unsigned threshold = params.scheme.threshold, servers = params.scheme.servers;
+  const unsigned spare = servers - threshold - 1;
+  std::string reason = fmt::format(
+      "S3ORAM on {0} servers: any {1} of them may be curious, or work together, and learn nothing; "
+      "all {0} must be up; any {2} that are left can give all data back.\n",
+      servers, threshold, threshold + 1);
+  if (servers <= kMostMirrors)
+    reason += fmt::format(
+        "--scheme mirror would go on with any {} of them away, and need less disk and traffic "
+        "between the servers, but nobody else has reviewed its security argument yet.\n",
+        spare);
+  return reason;
+}
+
+/// Returns what the scheme protects against, and what it needs.
 std::string scheme_reason(const VolumeParams& params) {
-  if (!params.is_mirror()) return {};
+  if (!params.is_mirror()) return s3oram_reason(params);
   const unsigned threshold = params.scheme.threshold, servers = params.scheme.servers;
   const unsigned spare = servers - params.workers();
   // A mount needs most of them to begin (InStep::least()), and then only the workers.

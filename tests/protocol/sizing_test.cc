@@ -163,6 +163,8 @@ TEST(Choose, WhatOverflowsIsRefused) {
 
 TEST(Choose, ItSaysWhatWasAskedAndWhatWasCompared) {
   const std::string free = why({.scheme = {1, 3}, .local = true});
+  expect_words(free, "S3ORAM on 3 servers: any 1 of them may be curious");
+  expect_words(free, "--scheme mirror would go on with any 1 of them away");
   expect_words(free, "Blocks of 64 KiB: the smallest");
   for (const auto* words : {"every 20 accesses: an access takes about 15.2 ms", "18.4 with 8 and 8",
                             "15.5 with 32 and 46"})
