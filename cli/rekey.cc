@@ -72,9 +72,8 @@ Status run_rekey(const Args& args) {
   S3O_ASSIGN(const auto opened, unlock_vault(options.credential, vault));
   const Credential& known = opened.credential;
   SystemRandom random;
-  auto next = vault.next_client_key(known, random);
-  if (!next) return fail(std::move(next).error());
-  show_client_key("This client's new key is", *next);
+  S3O_ASSIGN(auto next, vault.next_client_key(known, random));
+  show_client_key("This client's new key is", next);
   if (Status locked = lock_vault(vault); !locked)
     return fail(locked.error().code,
                 "{}; the new key waits: once all servers admit it, unmount, and run the same rekey "

@@ -163,6 +163,12 @@ std::string server_text(const ordered_json& server, bool mounted) {
   return out + "\n";
 }
 
+/// Returns what so many servers, `together`, can learn from what they see.
+std::string who_learns_nothing(std::uint64_t together) {
+  return together == 1 ? "none of which learns anything by itself"
+                       : fmt::format("of which any {} together learn nothing", together);
+}
+
 std::vector<std::string> health_texts(const ordered_json& status, const char* name) {
   std::vector<std::string> found;
   const ordered_json& told = member(member(status, "health"), name);
@@ -235,8 +241,8 @@ std::string status_text(const ordered_json& status, std::int64_t now) {
   if (const std::string from = text(status, "moving_from"); !from.empty() && !told)
     out += fmt::format("moving    from {}: blocks move while the vault is mounted\n", from);
   out += is_ring(status) ? "servers   1, which learns nothing; it has the only copy\n"
-                         : fmt::format("servers   {}, of which any {} learn nothing\n",
-                                       servers.size(), number(status, "privacy_threshold"));
+                         : fmt::format("servers   {}, {}\n", servers.size(),
+                                       who_learns_nothing(number(status, "privacy_threshold")));
   if (const std::string security = text(status, "security"); !security.empty())
     out += fmt::format("          assumed to be {}\n", security);
   for (const ordered_json& server : servers) out += server_text(server, told);

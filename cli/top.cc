@@ -51,9 +51,8 @@ Status run_top(const Args& args) {
   std::deque<TopSample> samples;
   for (unsigned shown = 0; !interrupted() && (count == 0 || shown < count); ++shown) {
     if (shown > 0) std::this_thread::sleep_for(std::chrono::seconds(1));
-    const auto status = ask_daemon(vault, "status", kStatusPatience);
-    if (!status) return fail(status.error());
-    samples.push_back(top_sample(*status, seconds_of_clock()));
+    S3O_ASSIGN(const auto status, ask_daemon(vault, "status", kStatusPatience));
+    samples.push_back(top_sample(status, seconds_of_clock()));
     if (samples.size() > kMostSamples) samples.pop_front();
     show(top_text(samples, vault.directory().string(), terminal_width()));
   }

@@ -30,8 +30,8 @@ Status check_shuffle(const VolumeParams& params) {
                 "the shuffle evictor's masks come from seeds: its privacy is not "
                 "information-theoretic");
   if (params.stash_slots < params.bucket_size || params.stash_slots % params.bucket_size != 0)
-    return fail(Errc::usage, "{} stash slots are not one or more buckets of {}", params.stash_slots,
-                params.bucket_size);
+    return fail(Errc::usage, "{} stash slots: must be a multiple of the bucket size, {}",
+                params.stash_slots, params.bucket_size);
   if (params.root_slots() + kMaxHeight * params.bucket_size > kMostPathSlots)
     return fail(Errc::usage, "buckets of {} slots make paths of more than {}", params.bucket_size,
                 kMostPathSlots);
@@ -41,7 +41,7 @@ Status check_shuffle(const VolumeParams& params) {
 Status check_ring(const VolumeParams& params) {
   const auto [threshold, servers] = params.scheme;
   if (threshold != 0 || servers != 1)
-    return fail(Errc::usage, "ring has 1 server, which is not trusted, not {}", servers);
+    return fail(Errc::usage, "a ring has exactly 1 server, not {}", servers);
   if (params.privacy != Privacy::computational)
     return fail(Errc::usage, "ring's points come from seeds: its privacy is computational");
   if (params.stash_slots != 0)
@@ -76,8 +76,8 @@ Status check_mirror(const VolumeParams& params) {
     return fail(Errc::usage, "a mirror's blocks are multiples of 16 bytes, unlike {}",
                 params.block_size);
   if (params.stash_slots < params.bucket_size || params.stash_slots % params.bucket_size != 0)
-    return fail(Errc::usage, "{} stash slots are not one or more buckets of {}", params.stash_slots,
-                params.bucket_size);
+    return fail(Errc::usage, "{} stash slots: must be a multiple of the bucket size, {}",
+                params.stash_slots, params.bucket_size);
   if (params.root_slots() + kMaxHeight * params.bucket_size > kMostSelectionSlots)
     return fail(Errc::usage, "buckets of {} slots make paths of more than {}", params.bucket_size,
                 kMostSelectionSlots);
@@ -103,7 +103,7 @@ Status check_params(const VolumeParams& params) {
     return fail(Errc::usage, "a root of {} slots has more than {}", params.root_slots(),
                 kMostRootSlots);
   if (params.first_height < 1 || params.first_height > kMaxHeight)
-    return fail(Errc::usage, "a height of {} is not from 1 to {}", params.first_height, kMaxHeight);
+    return fail(Errc::usage, "height {} is outside 1 to {}", params.first_height, kMaxHeight);
   if (params.privacy != Privacy::information_theoretic && params.privacy != Privacy::computational)
     return fail(Errc::usage, "an unknown kind of privacy");
   switch (params.evictor) {

@@ -221,7 +221,7 @@ Bytes seal_client_key(const Seed& master, const Seed& secret, Random& random) {
 }
 
 Result<Seed> open_client_key(const Seed& master, ByteSpan sealed) {
-  if (sealed.empty()) return fail(Errc::usage, "vault.key: no new key of the client is waiting");
+  if (sealed.empty()) return fail(Errc::usage, "vault.key: there is no pending new client key");
   Seed key = derive_secret(master, 3);
   const auto secret = open_key(sealed, key);
   if (!secret)

@@ -105,7 +105,7 @@ Result<std::string> first_line(MutableByteSpan content, const std::string& sourc
   std::string line(content.begin(), end);
   sodium_memzero(content.data(), content.size());
   if (line.empty())
-    return fail(Errc::usage, "{}: its first line is empty, and must be the passphrase", source);
+    return fail(Errc::usage, "{}: the first line must be the passphrase, but it is empty", source);
   if (line.size() > kLongest)
     return fail(Errc::usage, "{}: its first line is longer than {} bytes", source, kLongest);
   return line;

@@ -67,8 +67,7 @@ void ZapHandler::run() {
     } catch (const std::exception& error) {
       what = error.what();
     }
-    if (failures_.pass(now()))
-      spdlog::error("a connection is not admitted: {}{}", what, failures_.more());
+    if (failures_.pass(now())) spdlog::error("refused a connection: {}{}", what, failures_.more());
     std::this_thread::sleep_for(kPauseAfterError);
   }
 }

@@ -154,7 +154,7 @@ Task<Status> SelectionEviction::exchange(std::uint32_t tile, Bytes& rows) {
     send(other, kExchange, tile, rows);
     co_return co_await add_from(other, kExchange, tile, rows);
   }
-  const Party adding = workers[adder(tile) - 1];
+  const Party adding = workers[aggregator(tile) - 1];
   if (adding != self()) {
     send(adding, kExchange, tile, rows);
     std::ranges::fill(rows, std::uint8_t{0});
@@ -171,7 +171,7 @@ Task<Status> SelectionEviction::work(std::uint32_t tile) {
   if (headers_.empty()) keep_headers();
   Bytes rows = co_await offload(host_.pool, [&] { return multiply(tile); });
   S3O_CO_TRY(co_await exchange(tile, rows));
-  if (role_ == adder(tile))
+  if (role_ == aggregator(tile))
     for (const Party server : orders_.takers)
       if (role_of(server, orders_.workers) == 0) send(server, kNewRows, tile, rows);
   co_await offload(host_.pool, [&] { store(tile, rows); });
@@ -179,7 +179,7 @@ Task<Status> SelectionEviction::work(std::uint32_t tile) {
 }
 
 Task<Status> SelectionEviction::follow(std::uint32_t tile) {
-  const Party from = orders_.workers[adder(tile) - 1];
+  const Party from = orders_.workers[aggregator(tile) - 1];
   S3O_CO_ASSIGN(const auto rows, co_await await(from, kNewRows, tile, kept_ * tile_width(tile)));
   co_await offload(host_.pool, [&] { store(tile, rows); });
   forget(from, kNewRows, tile);

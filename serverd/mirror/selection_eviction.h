@@ -7,11 +7,11 @@
 // where sh() shifts a row's header by one entry. The new rows are the sum of all a_r, with the
 // attempt and the place as entry 0:
 //
-//   step 0   two workers send each other theirs; more workers send theirs to the tile's adder
-//   step 1   the adder sends the sum to the other workers, if there are more than two
-//   step 2   the adder sends the new rows to the takers that are no workers
+//   step 0   two workers send each other theirs; more workers send theirs to the tile's aggregator
+//   step 1   the aggregator sends the sum to the other workers, if there are more than two
+//   step 2   the aggregator sends the new rows to the takers that are not workers
 //
-// Each tile has a different worker as its adder, so all lines carry the same amount.
+// Each tile has a different worker as its aggregator, so all lines carry the same amount.
 #pragma once
 
 #include "oramcore/schemes/mirror/protocol/layers.h"
@@ -49,9 +49,9 @@ class SelectionEviction final : public Eviction {
   const std::uint8_t* row(std::size_t slot) const;
   /// Puts the tile's columns of sh(row) into `to`, where they reach into the header.
   void shift(std::size_t slot, std::size_t begin, MutableByteSpan to) const;
-  /// Returns the role that adds up this tile, and sends the new rows to the takers that are no
-  /// workers.
-  unsigned adder(std::uint32_t tile) const {
+  /// Returns the role that adds up this tile, and sends the new rows to the takers that are
+  /// not workers.
+  unsigned aggregator(std::uint32_t tile) const {
     return 1 + tile % static_cast<unsigned>(orders_.workers.size());
   }
 

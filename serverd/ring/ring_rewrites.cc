@@ -156,7 +156,7 @@ Task<Result<Bytes>> RingRewrites::prepare(PrepareRequest request) {
   const std::set<BucketIndex> buckets(request.buckets.begin(), request.buckets.end());
   if (buckets.size() != request.buckets.size()) co_return malformed();
   if (stored == stored_.end() || buckets.size() != stored->second.versions.size())
-    co_return fail(Errc::failed, "the attempt's buckets are not all here");
+    co_return fail(Errc::failed, "not all buckets of this attempt are stored");
   BucketVersions versions;
   for (const BucketIndex bucket : request.buckets) {
     const auto version = stored->second.versions.find(bucket);

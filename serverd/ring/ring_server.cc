@@ -92,7 +92,7 @@ Task<Result<Bytes>> Server::handle(Party from, MessageType type, Payload request
   const Duration begun = state_.clock.now();
   Result<Bytes> answer;
   if (from != kClient)
-    answer = fail(Errc::bad_request, "only the client may ask this");
+    answer = fail(Errc::bad_request, "only the client may send this request");
   else if (care_.ailment() && type != MessageType::hello)
     answer = fail(*care_.ailment());
   else

@@ -110,7 +110,7 @@ TEST(StatusText, SaysAllAtAGlance) {
             "backup    30 s old, with changes since\n"
             "accesses  41; 2 evictions, 1 due, one under way for 3 s\n"
             "tree      40 slots a bucket, an eviction every 20 accesses\n"
-            "servers   3, of which any 1 learn nothing\n"
+            "servers   3, none of which learns anything by itself\n"
             "  server 1  answers, 1.0 KiB sent, 2.0 KiB received\n"
             "  server 2  answers, 1.0 KiB sent, 2.0 KiB received\n"
             "  server 3  answers, 1.0 KiB sent, 2.0 KiB received\n"
@@ -189,7 +189,7 @@ TEST(StatusText, SaysOnlyWhatIsKnownOfAMountWhoseDaemonIsGone) {
             "mounted   on /mnt\n"
             "blocks    of 64.0 KiB\n"
             "tree      40 slots a bucket, an eviction every 20 accesses\n"
-            "servers   3, of which any 1 learn nothing\n"
+            "servers   3, none of which learns anything by itself\n"
             "  local\n  local\n  local\n");
 }
 

@@ -1,3 +1,4 @@
+// Tests of the table of share marks, in its database and over growth.
 #include "oramcore/client/mark_table.h"
 
 #include <gtest/gtest.h>

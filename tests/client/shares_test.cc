@@ -224,7 +224,8 @@ TEST_P(Shares, BytesAreUniformAndNoMaskIsUsedTwice) {
     }
   const auto seen = [&](const char* what) { return tree_versions[0]->bytes.contains(what); };
   EXPECT_TRUE(seen("what it stores"));
-  EXPECT_TRUE(seen("what it computes") || seen("answer masks")) << "all but the adder have a mask";
+  EXPECT_TRUE(seen("what it computes") || seen("answer masks"))
+      << "all but the aggregator have a mask";
   EXPECT_TRUE(seen("queries again") || seen("query seeds again"));
   EXPECT_TRUE(seen("writes again") || (seen("parts again") && seen("part seeds again")));
 }

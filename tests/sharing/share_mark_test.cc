@@ -1,3 +1,4 @@
+// Tests of the digest that marks the shares of a bucket.
 #include "oramcore/sharing/share_mark.h"
 
 #include <gtest/gtest.h>

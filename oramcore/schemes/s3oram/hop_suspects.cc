@@ -48,7 +48,7 @@ class Inquiry {
     if (!right) found_.insert(orders_.server_of(role_that_lied(hop)));
     return right;
   }
-  /// Returns who lied about a hop whose receiver reports something else than it should have
+  /// Returns who lied about a hop whose receiver reports something other than it should have
   /// received.
   unsigned role_that_lied(std::size_t hop) const {
     const auto& [from, to, step] = kShuffleHops[hop];

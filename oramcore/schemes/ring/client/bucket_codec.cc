@@ -43,7 +43,8 @@ Result<std::vector<Bytes>> BucketCodec::decode(BucketIndex bucket, VersionStamp 
                                                ByteSpan rows) const {
   const std::size_t count = params_.bucket_size;
   if (rows.size() != count * params_.row_size)
-    return fail(Errc::corrupt, "bucket {} came with {} bytes", bucket, rows.size());
+    return fail(Errc::corrupt, "bucket {}: the server sent {} bytes, which is not its size", bucket,
+                rows.size());
   std::vector<const std::uint8_t*> each;
   for (std::size_t row = 0; row < count; ++row)
     each.push_back(rows.data() + row * params_.row_size);

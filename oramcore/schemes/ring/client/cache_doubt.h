@@ -1,4 +1,4 @@
-// Which turns' blocks may be missing from top.cache because a sync of the file failed.
+// Tracks which turns' blocks may be missing from top.cache because a sync of the file failed.
 //
 // After a failed sync the kernel may have dropped what was written before, and a later sync
 // succeeds nevertheless. So what may be gone has to be written again, and then synced. Until then

@@ -40,7 +40,7 @@ class Rewriter {
   /// Waits until the path leads only through buckets of which the server can be asked: none of them
   /// is about to be replaced or has no dummy left. Errors: the volume died.
   Task<Status> await_path(Leaf leaf);
-  /// Has a bucket written again. Nothing is asked of it before.
+  /// Schedules a rewrite of the bucket. No access asks it for anything before that.
   void reshuffle(BucketIndex bucket) { to_reshuffle_.insert(bucket); }
   /// Returns whether a rewrite uses the buckets of this one's group.
   bool is_rewriting(BucketIndex bucket) const {

@@ -91,10 +91,9 @@ class Reading : StateReading {
 
   void bad_block(std::int64_t block, std::string_view why) {
     check_.bad_blocks.push_back(block);
-    check_.findings.push_back(
-        {"bad-position", "vault.db, table ring_blocks",
-         fmt::format("block {}: {}; it is no longer known where it lies", block, why),
-         "the row is dropped"});
+    check_.findings.push_back({"bad-position", "vault.db, table ring_blocks",
+                               fmt::format("block {}: {}; its place is unknown", block, why),
+                               "the row is dropped"});
   }
 
   void read_blocks() {
@@ -169,7 +168,7 @@ class Reading : StateReading {
     if (stays || (!is_free && held.kind != Place::Kind::unmapped)) {
       const BlockId loser = stays ? block : holder;
       check_.state.places.set(loser, {});
-      bad_block(static_cast<std::int64_t>(loser), "a block written later lies in its place");
+      bad_block(static_cast<std::int64_t>(loser), "a newer block has the same place");
     }
     if (stays) return false;
     at->second = block;

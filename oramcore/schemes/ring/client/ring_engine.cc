@@ -208,8 +208,8 @@ Task<void> RingEngine::access_path(Turn turn, Query query, Request request) {
   ++accesses_;
   ring_.metrics.accesses.add();
   const BlockId block = request.block;
-  // As of when the question was chosen. A block that is discarded since, while the client logs it
-  // again, has another version, so nothing that is found of it counts any more.
+  // The place when the query was chosen. If the block is discarded meanwhile, its version changes,
+  // and what the query finds is ignored.
   const Place before = query.place;
   const Leaf shown = query.record.leaf;
   const Duration begun = ring_.now();

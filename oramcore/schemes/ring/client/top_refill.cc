@@ -53,7 +53,7 @@ void TopRefill::begin() {
 }
 
 /// Reads the whole log, to replace slots of the cache that are damaged. Blocks that the server has
-/// lost, too, are given up. If it sends something else than what was written, nothing is given up,
+/// lost, too, are given up. If it sends something other than what was written, nothing is given up,
 /// and the volume stops in the end, as it does for other answers (values_of()).
 Task<void> TopRefill::refill_all() {
   spdlog::error("top.cache: {} blocks do not open; the log is read again", ring_.not_cached.size());

@@ -3,8 +3,8 @@
 // release and reserve. A tree version is numbered by the rewrites committed: evictions, and early
 // reshuffles of a bucket. docs/formats.md describes the messages to the byte.
 //
-// In OpenRequest, `root` holds one number: how many turns the vault knows to have asked for
-// something.
+// In OpenRequest, `root` holds one number: how many turns have asked for something, as far as the
+// vault knows.
 #pragma once
 
 #include <vector>
