@@ -1,4 +1,6 @@
 // The numbers of a ring volume.
+#include "oramcore/schemes/ring/protocol/ring_params.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,7 +8,6 @@
 #include "oramcore/protocol/sizing.h"
 #include "oramcore/protocol/store_size.h"
 #include "oramcore/schemes/ring/protocol/ring_messages.h"
-#include "oramcore/schemes/ring/protocol/ring_params.h"
 
 namespace s3oram::ring {
 namespace {
