@@ -86,6 +86,7 @@ done
 
 step "impossible replacements are refused"
 expect 20 "is fixed when it is made" s3oramfs server add "$vault"
+expect 20 "is fixed when it is made" s3oramfs server remove "$vault" 3
 expect 2 "there is no server 4" s3oramfs server replace "$vault" 4 --server "$new_address"
 s3oramfs init --local --no-passphrase "$work/local" > "$work/init.log"
 expect 2 "run on this machine" s3oramfs server replace "$work/local" 1 --server "$new_address"
