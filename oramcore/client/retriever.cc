@@ -143,12 +143,7 @@ Task<Result<Bytes>> Retriever::ask(WriteNumber write_number, Leaf leaf, const Pa
   S3O_CO_ASSIGN(auto answer, co_await query_.ask_each(write_number, leaf, path, index));
   // Servers whose shares were replaced meanwhile may differ without lying.
   if (contents != state_.contents.changed || state_.contents.zeroing > 0) answer.liars.clear();
-  for (const Party liar : answer.liars) {
-    const Error named{Errc::servers_disagree,
-                      fmt::format("server {} is faulty or lies (its answer to a read)", liar)};
-    spdlog::error("{}", named.message);
-    state_.servers.troubles().lied(liar, named, state_.now());
-  }
+  for (const Party liar : answer.liars) state_.servers.found_lying(liar, "its answer to a read");
   co_return std::move(answer.slot);
 }
 

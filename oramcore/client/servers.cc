@@ -214,6 +214,13 @@ Task<Result<HelloAnswer>> Servers::hello_one(Party server, Duration patience) {
       co_await rpc_.call(server, MessageType::hello, encode(HelloRequest{}), patience);
   answering_[server] = answer.has_value();
   if (!answer) co_return fail(answer.error());
+Error Servers::found_lying(Party server, std::string_view why) {
+  Error named{Errc::servers_disagree, fmt::format("server {} is faulty or lies ({})", server, why)};
+  spdlog::error("{}", named.message);
+  troubles_.lied(server, named, clock_.now());
+  return named;
+}
+
   const auto hello = decode<HelloAnswer>(answer->body());
   if (!hello) co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
   if (hello->server != server)

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "oramcore/base/log_limit.h"
@@ -174,6 +175,8 @@ class Servers {
   };
   std::optional<Stall> stalled(Party server) const;
   /// Returns the troubles of the servers and those that the caller reports for kClient.
+  /// Names a server that is caught, in the log and in the status. Returns the error that says so.
+  Error found_lying(Party server, std::string_view why);
   Troubles& troubles() { return troubles_; }
 
   /// Returns whether the error may pass, so that the same question can be asked again immediately

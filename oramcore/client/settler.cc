@@ -33,9 +33,15 @@ Task<Status> Settler::compare(BucketIndex bucket, const Bytes& servers) {
     if (!answers[i]) co_return fail(answers[i].error());
     auto found = decode<DigestsAnswer>(answers[i]->body());
     if (!found) co_return fail(Errc::failed, "server {} sent an invalid answer", servers[i]);
-    for (SlotDigest& each : found->slots)
+    for (SlotDigest& each : found->slots) {
+      // The others would be asked for it, and their refusal would count against them.
+      if (!state_.has_slot({bucket, each.slot}))
+        co_return fail(
+            Errc::failed, "{}",
+            state_.servers.found_lying(servers[i], "it lists slots that do not exist").message);
       digests.try_emplace(each.slot, answers.size(), Bytes(ShareDigest::kSize)).first->second[i] =
           std::move(each.digest);
+    }
   }
   for (const auto& [slot, of] : digests)
     if (const SlotAddress at{bucket, slot}; is_settled(at) && !fit_together(of, servers))

@@ -108,6 +108,11 @@ bool VolumeState::is_resident(const Label& label, SlotAddress at) const {
   return true;
 }
 
+bool VolumeState::has_slot(SlotAddress at) const {
+  return at.bucket >= kRoot && at.bucket <= bucket_count(tree.height) &&
+         at.slot < (at.bucket == kRoot ? params.root_slots() : params.bucket_size);
+}
+
 Position VolumeState::position_read(BlockId block) const {
   Position position = positions.get(block);
   const auto moved = versions.former.find(block);

@@ -93,6 +93,8 @@ class VolumeState {
   /// Returns whether `label` may be in that slot: it must be the label of the slot's resident; if
   /// the slot has none, any label may be.
   bool is_resident(const Label& label, SlotAddress at) const;
+  /// Returns whether the tree has such a slot.
+  bool has_slot(SlotAddress at) const;
   /// Returns where the block lies in the tree version that is read. When the tree has grown, a
   /// block at a leaf has kept its slot.
   Position position_read(BlockId block) const;
