@@ -75,14 +75,24 @@ Result<std::uint64_t> believed_tree_version(const std::vector<SurveyAnswer>& sta
   const Witnesses asked = saying(stand, [&](const SurveyAnswer& each) {
     return !params.is_mirror() || each.tree_version >= agreed;
   });
-  const bool prepared = std::ranges::all_of(asked, [&](Party server) {
+  const auto has_prepared = [&](Party server) {
     const SurveyAnswer& each = stand[server - 1u];
     return each.tree_version > agreed || (each.prepared && each.prepared->eviction == agreed);
-  });
+  };
+  Witnesses unprepared = asked;
+  std::erase_if(unprepared, has_prepared);
   const Witnesses ahead = saying(stand, [&](const SurveyAnswer& each) {
-    return each.tree_version > agreed + (prepared ? 1 : 0);
+    return each.tree_version > agreed + (unprepared.empty() ? 1 : 0);
   });
   if (ahead.empty()) return agreed;
+  const bool may_be_right = std::ranges::all_of(
+      ahead, [&](Party server) { return stand[server - 1u].tree_version == agreed + 1; });
+  if (may_be_right && !unprepared.empty() && unprepared.size() <= threshold)
+    return fail(Errc::servers_disagree,
+                "server {} says that it has seen {} evictions, and server {} that it has not "
+                "prepared the last of them: one of servers {} and {} is faulty or lies; nothing "
+                "was changed; have both looked at before anything is done about the others",
+                ahead.front(), agreed + 1, unprepared.front(), ahead.front(), unprepared.front());
   return fail(Errc::servers_disagree,
               "server {} says that it has seen {} evictions, and {} servers know of {}: it is "
               "faulty or lies; nothing was changed; have it looked at before anything is done "

@@ -19,7 +19,8 @@ Status check_testimony(const std::vector<SurveyAnswer>& stand, const ClientState
 /// Returns the tree version that counts: the newest one that t + 1 servers have reached. A server
 /// may be one eviction ahead of it, if the others have prepared that eviction, because the server
 /// can take it back. In a mirror, servers that were left out before need not have prepared it.
-/// Errors: servers_disagree (a server claims to be further ahead; it is named).
+/// Errors: servers_disagree (a server claims to be further ahead; it is named, together with the
+/// one that denies it, if few enough do to be lying).
 Result<std::uint64_t> believed_tree_version(const std::vector<SurveyAnswer>& stand,
                                             const VolumeParams& params);
 

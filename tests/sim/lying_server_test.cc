@@ -226,6 +226,15 @@ TEST_P(LyingServer, ALieThatOneOtherBearsOutEndsTheRestore) {
   go_on();
 }
 
+// A server has rightly installed an eviction, and another one hides that it had prepared it. Either
+// may be the liar, for all that the client knows.
+TEST_P(LyingServer, OneThatHidesWhatItPreparedAccusesNobodyAlone) {
+  ASSERT_NO_FATAL_FAILURE(decide_at({1}));
+  cluster_.lose_client();
+  lie(3, [](SurveyAnswer& answer) { answer.prepared.reset(); });
+  expect_refused("one of servers 1 and 3 is faulty or lies");
+}
+
 TEST_P(LyingServer, OneServerCannotMakeTheVaultAnOldCopy) {
   lie(2, [](SurveyAnswer& answer) { answer.tree_version += 1; });
   auto opened = cluster_.open_client();
