@@ -11,6 +11,9 @@ namespace {
 // One path is healed this many times before the retrieval fails: without any progress, and in
 // total. If much is damaged, other paths may be healed before this one many times.
 constexpr unsigned kVainHealings = 3, kHealings = 200;
+// A server may be restarted in the middle of a retrieval, or another one may be left out, but not
+// as often as this. And a part of an answer may be lost once.
+constexpr unsigned kMostRestarts = 10, kMostWithheld = 2;
 
 }  // namespace
 
@@ -51,8 +54,7 @@ Task<Result<std::optional<OpenedBlock>>> Retriever::retrieve(WriteNumber write_n
     if (again == 0)
       answer = co_await inner_product(write_number, block, leaf,
                                       query_.can_ask_each() ? Asked::each : Asked::together);
-    else
-      answer = co_await read_raw(block, leaf);
+    if (again == 1 || (!answer && !state_.dead)) answer = co_await read_raw(block, leaf);
     judged = co_await judge(block, answer ? &*answer : nullptr, std::nullopt);
   }
   const bool in_stash = state_.positions.get(block).kind == Position::Kind::stash && !state_.dead;
@@ -95,7 +97,7 @@ Task<Result<Retriever::PathAnswer>> Retriever::inner_product(WriteNumber write_n
                                                              BlockId block, Leaf leaf,
                                                              Asked asked) {
   std::uint64_t before = healings_so_far();
-  for (unsigned healings = 0, in_vain = 0;;) {
+  for (unsigned healings = 0, in_vain = 0, restarts = 0, withheld = 0;;) {
     const ReadVersions::Version tree_version = state_.versions.read;
     const PathSlots path(state_.params, tree_version.tree_version, state_.tree.written,
                          tree_version.height);
@@ -125,8 +127,14 @@ Task<Result<Retriever::PathAnswer>> Retriever::inner_product(WriteNumber write_n
       if (in_vain > kVainHealings || ++healings > kHealings) co_return fail(found.error());
       if (auto healed = co_await healer_.heal(); !healed)
         S3O_CO_TRY(co_await wait_after(healed.error()));
+    } else if (found.error().code == Errc::servers_disagree) {
+      if (++withheld == kMostWithheld) co_return fail(found.error());
+      spdlog::error("{}; asking again", found.error().message);
     } else if (!Servers::may_pass(found.error().code)) {
       state_.die(found.error());
+    } else if (Servers::may_pass_at_once(found.error().code)) {
+      if (++restarts == kMostRestarts) co_return fail(found.error());
+      if (restarts > 1) co_await state_.environment.clock.sleep(Servers::kRetryAfter);
     } else {
       S3O_CO_TRY(co_await wait_after(found.error()));
     }
@@ -191,7 +199,6 @@ Task<Status> Retriever::read_raw_slots(std::vector<SlotAddress>& slots, SlotAddr
 Task<Status> Retriever::wait_after(Error error) {
   if (state_.dead) co_return fail(*state_.dead);
   if (!Servers::may_pass(error.code)) co_return fail(std::move(error));
-  if (error.code == Errc::need_open || error.code == Errc::unreachable) co_return Status{};
   if (told_.pass(state_.now()))
     spdlog::warn("a retrieval is tried again: {}{}", error.message, told_.more());
   co_await state_.environment.clock.sleep(Servers::kRetryAfter);

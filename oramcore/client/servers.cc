@@ -12,6 +12,8 @@ constexpr std::size_t kSlowLine = 32;  // bytes per millisecond
 constexpr Duration kAnswersSoon = std::chrono::seconds(5);
 constexpr Duration kLinesLater = std::chrono::seconds(3);  // an answer may wait behind blocks
 constexpr Duration kBusy = std::chrono::seconds(3);        // a shorter silence does not count
+// An honest server is not restarted so often that it never fulfils a request.
+constexpr unsigned kMostPutOff = 3;
 
 /// Returns whether a server may take arbitrarily long for such a request.
 bool may_take_long(MessageType type) {
@@ -116,6 +118,7 @@ Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& tra
       has_session_(count + 1),
       did_part_(count + 1),
       told_(count + 1),
+      told_reopening_(count + 1),
       last_heard_(count + 1),
       silent_since_(count + 1),
       rpc_(executor, clock, random, transport) {}
@@ -143,13 +146,22 @@ void Servers::note_step(Party server, MessageType type) {
 
 void Servers::note(Party server, MessageType type, const Status& answer, JointAttempt* attempt) {
   if (stopped_) return;
-  if (answer) return troubles_.worked(server, type);
+  if (answer) {
+    put_off_.erase({server, type});
+    return troubles_.worked(server, type);
+  }
   const bool follows = attempt && std::exchange(attempt->failed, true);
   // A tree that cannot grow still takes blocks that fit, and Engine::room() reports that.
-  if (follows || is_in_course(answer.error().code) || type == MessageType::reserve) return;
+  if (follows || type == MessageType::reserve) return;
+  const Errc code = answer.error().code;
+  const bool keeps_putting_off = may_pass_at_once(code) && put_off_[{server, type}] >= kMostPutOff;
+  if (is_in_course(code) && !keeps_putting_off) return;
   // A server of an older version knows no marks.
   if (type == MessageType::mark_prepared && answer.error().code == Errc::bad_request) return;
-  troubles_.failed(server, type, answer.error(), clock_.now());
+  Error error = answer.error();
+  if (keeps_putting_off)
+    error.message += fmt::format(" ({} times in succession)", put_off_[{server, type}]);
+  troubles_.failed(server, type, std::move(error), clock_.now());
 }
 
 void Servers::warn(Party server, const Error& error) {
@@ -202,6 +214,13 @@ std::optional<Duration> Servers::silent_for(Party server) const {
   return now - *since;
 }
 
+Error Servers::found_lying(Party server, std::string_view why) {
+  Error named{Errc::servers_disagree, fmt::format("server {} is faulty or lies ({})", server, why)};
+  spdlog::error("{}", named.message);
+  troubles_.lied(server, named, clock_.now());
+  return named;
+}
+
 std::optional<Servers::Stall> Servers::stalled(Party server) const {
   const auto oldest = rpc_.long_overdue(
       server, [](std::uint16_t type) { return !may_take_long(static_cast<MessageType>(type)); });
@@ -214,13 +233,6 @@ Task<Result<HelloAnswer>> Servers::hello_one(Party server, Duration patience) {
       co_await rpc_.call(server, MessageType::hello, encode(HelloRequest{}), patience);
   answering_[server] = answer.has_value();
   if (!answer) co_return fail(answer.error());
-Error Servers::found_lying(Party server, std::string_view why) {
-  Error named{Errc::servers_disagree, fmt::format("server {} is faulty or lies ({})", server, why)};
-  spdlog::error("{}", named.message);
-  troubles_.lied(server, named, clock_.now());
-  return named;
-}
-
   const auto hello = decode<HelloAnswer>(answer->body());
   if (!hello) co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
   if (hello->server != server)
@@ -526,7 +538,9 @@ Task<Status> Servers::try_open(Party server, OpenRequest& request, Duration pati
 
 Task<Status> Servers::reopen(Party server) {
   reopening_[server] = true;
-  spdlog::info("server {} was restarted; opening the session again", server);
+  if (told_reopening_[server].pass(clock_.now()))
+    spdlog::info("server {} was restarted; opening the session again{}", server,
+                 told_reopening_[server].more());
   auto status = co_await open_one(server, Duration::max(), Opening::again);
   reopening_[server] = false;
   reopened_.notify_all();
@@ -534,7 +548,7 @@ Task<Status> Servers::reopen(Party server) {
 }
 
 Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes message,
-                                        std::shared_ptr<JointAttempt> attempt) {
+                                        std::shared_ptr<JointAttempt> attempt, Duration patience) {
   // A question sent meanwhile could be refused after the session is open, as if the server had
   // restarted a second time.
   const bool waited = reopening_[server];
@@ -552,7 +566,7 @@ Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes me
   const std::uint16_t opening = openings_[server];
   const Duration asked = clock_.now();
   const std::uint64_t left_out_before = times_left_out_;
-  auto answer = co_await rpc_.call(server, type, std::move(message), Duration::max(), opening);
+  auto answer = co_await rpc_.call(server, type, std::move(message), patience, opening);
   answering_[server] = answer.has_value();
   const bool abandoned = !answer && answer.error().code == Errc::unreachable;
   if (!stopped_ && !abandoned) heard(server, asked, true);
@@ -561,6 +575,9 @@ Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes me
   // unreachable, about another server.
   if (!abandoned || times_left_out_ == left_out_before)
     answer = weigh(server, type, std::move(answer));
+  const bool is_put_off = !answer && may_pass_at_once(answer.error().code) &&
+                          openings_[server] == opening && times_left_out_ == left_out_before;
+  if (is_put_off) ++put_off_[{server, type}];
   note(server, type, answer ? Status() : Status(fail(answer.error())), attempt.get());
   const bool restarted = !answer && answer.error().code == Errc::need_open;
   if (restarted && openings_[server] == opening)
@@ -570,13 +587,11 @@ Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes me
 }
 
 Task<Result<Payload>> Servers::ask(Party server, MessageType type, Bytes message) {
-  for (bool restarted = false;;) {
+  for (bool again = false;;) {
     auto answer = co_await ask_once(server, type, message);
     if (answer || stopped_ || is_final(answer.error().code)) co_return answer;
     if (left_out_[server]) co_return fail(away(server));
-    const Errc code = answer.error().code;
-    if (code == Errc::unreachable) continue;
-    if (code == Errc::need_open && !std::exchange(restarted, true)) continue;
+    if (may_pass_at_once(answer.error().code) && !std::exchange(again, true)) continue;
     warn(server, answer.error());
     co_await clock_.sleep(kRetryAfter);
   }

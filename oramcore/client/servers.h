@@ -143,9 +143,10 @@ class Servers {
     bool failed = false;
   };
   /// Asks one server once. Any failure is an error, including a restart (need_open; the session is
-  /// open again when this returns).
+  /// open again when this returns). Without an answer within `patience` it is unreachable.
   Task<Result<Payload>> ask_once(Party server, MessageType type, Bytes message,
-                                 std::shared_ptr<JointAttempt> attempt = {});
+                                 std::shared_ptr<JointAttempt> attempt = {},
+                                 Duration patience = Duration::max());
   /// Asks a server while the session is being opened there (Reconcile).
   Task<Result<Payload>> call_opened(Party server, MessageType type, Bytes message,
                                     Duration patience) {
@@ -174,9 +175,9 @@ class Servers {
     Duration time{};  // how long ago it was asked
   };
   std::optional<Stall> stalled(Party server) const;
-  /// Returns the troubles of the servers and those that the caller reports for kClient.
   /// Names a server that is caught, in the log and in the status. Returns the error that says so.
   Error found_lying(Party server, std::string_view why);
+  /// Returns the troubles of the servers and those that the caller reports for kClient.
   Troubles& troubles() { return troubles_; }
 
   /// Returns whether the error may pass, so that the same question can be asked again immediately
@@ -186,6 +187,11 @@ class Servers {
   static bool may_pass(Errc code) {
     return code == Errc::disk_full || code == Errc::failed || code == Errc::need_open ||
            code == Errc::unreachable || is_of_store(code);
+  }
+  /// Returns whether the same question can be asked again immediately. If this error comes again,
+  /// the next question waits for kRetryAfter, because the server may never stop sending it.
+  static bool may_pass_at_once(Errc code) {
+    return code == Errc::need_open || code == Errc::unreachable;
   }
   /// Returns whether the server's store has to be put right.
   static bool is_of_store(Errc code) {
@@ -248,7 +254,9 @@ class Servers {
   std::function<bool(Party)> may_do_without_;
   std::map<Party, Reenrol> expected_empty_;
   std::uint64_t times_left_out_ = 0;
-  std::vector<LogLimit> told_;  // limits warnings about each server
+  std::vector<LogLimit> told_, told_reopening_;  // limit lines about each server
+  // How often in succession a server has answered this with an error that may pass at once.
+  std::map<std::pair<Party, MessageType>, unsigned> put_off_;
   std::vector<std::optional<Duration>> last_heard_;
   std::vector<std::optional<Duration>> silent_since_;  // the first unanswered question since then
   Event reopened_;

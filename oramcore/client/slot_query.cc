@@ -1,6 +1,8 @@
 // Sends queries in shares, and adds up the answers.
 #include "oramcore/client/slot_query.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "oramcore/client/agreement.h"
@@ -116,7 +118,7 @@ Task<Result<std::vector<Bytes>>> SlotQuery::shares_of_product(RetrieveRequest re
   auto answers = co_await for_all(servers, [&](Party server) {
     request.query_seed = queries[server - 1].seed;
     request.query = queries[server - 1].given;
-    return state_.servers.ask(server, RetrieveRequest::kType, encode(request));
+    return state_.servers.ask_once(server, RetrieveRequest::kType, encode(request));
   });
   for (const auto& answer : answers)
     if (!answer) co_return fail(gravest(answers));
@@ -132,9 +134,13 @@ struct SlotQuery::SumAttempt {
   explicit SumAttempt(std::size_t workers) : unanswered(workers) {
     while (answers.size() < workers) answers.push_back(fail(Errc::failed, "no answer yet"));
   }
+  auto failures() const {
+    return std::ranges::count_if(answers, [](const auto& answer) { return !answer; });
+  }
   std::vector<Result<Payload>> answers;
   std::size_t unanswered;
   bool hopeless = false;  // the aggregator is away
+  bool withheld = false;  // it was ended, because a part did not come that was said to be sent
   Event answered;
   const std::shared_ptr<Servers::JointAttempt> joint = std::make_shared<Servers::JointAttempt>();
 };
@@ -176,18 +182,48 @@ Task<Result<Bytes>> SlotQuery::ask_for_sum(RetrieveRequest request, std::size_t 
   }
   // A server may say that it has done its part without having done it.
   when_overdue(state_.environment.clock, kSumPatience, attempt,
-               [this, late = std::weak_ptr(attempt), adding, aggregator = workers[adding],
+               [this, late = std::weak_ptr(attempt), workers, adding, aggregator = workers[adding],
                 epoch = request.epoch, request_id] {
                  const auto there = late.lock();
-                 if (there && !there->answers[adding] && !state_.dead)
-                   state_.start(withdraw(state_.servers, aggregator, {epoch, request_id}));
+                 if (!there || there->answers[adding] || state_.dead) return;
+                 there->withheld = there->failures() == 1;
+                 note_late(workers, adding, *there);
+                 // That the aggregator fails now says nothing about it.
+                 there->joint->failed = true;
+                 state_.start(withdraw(state_.servers, aggregator, {epoch, request_id}));
                });
   while (attempt->unanswered > 0 && !attempt->answers[adding] && !attempt->hopeless)
     co_await attempt->answered.wait();
   state_.request_ids.end(request_id);
-  if (!attempt->answers[adding]) co_return fail(gravest(attempt->answers));
-  gf::multiply_add(1, of_size(attempt->answers[adding]->body(), masks.size()), masks);
+  const auto& sum = attempt->answers[adding];
+  if (!sum && attempt->withheld && sum.error().code == Errc::failed)
+    co_return fail(withheld(workers, adding, sum.error()));
+  if (!sum) co_return fail(gravest(attempt->answers));
+  gf::multiply_add(1, of_size(sum->body(), masks.size()), masks);
   co_return masks;
+}
+
+/// Notes which servers have not even said that they have done their part.
+void SlotQuery::note_late(const Bytes& workers, std::size_t adding, const SumAttempt& attempt) {
+  for (std::size_t nth = 0; nth < workers.size(); ++nth)
+    if (nth != adding && !attempt.answers[nth])
+      state_.servers.troubles().failed(
+          workers[nth], MessageType::retrieve,
+          {Errc::failed, fmt::format("server {} takes more than a minute for its part of an answer",
+                                     workers[nth])},
+          state_.now());
+}
+
+/// Returns the error for a sum that was never complete. Notes it at all servers that take part,
+/// because any of them may be at fault.
+Error SlotQuery::withheld(const Bytes& workers, std::size_t adding, const Error& said) {
+  Error error{Errc::servers_disagree,
+              fmt::format("one of servers {} is faulty or lies: all others say that they have sent "
+                          "server {} their parts of an answer, and after a minute it lacks some "
+                          "({})",
+                          fmt::join(workers, ", "), workers[adding], said.message)};
+  for (const Party server : workers) state_.servers.troubles().lied(server, error, state_.now());
+  return error;
 }
 
 /// A failure at any server ends the attempt at the aggregator, which would otherwise wait for that

@@ -13,7 +13,8 @@ class SlotQuery {
 
   /// Returns slot `index` of the path to `leaf`, or zeros if `index` >= path.count(), in the tree
   /// version that is read now. Makes one attempt. Errors: the most serious one that a server
-  /// returns.
+  /// returns; servers_disagree (a part of the answer has not come, although all servers say that
+  /// they have sent theirs).
   Task<Result<Bytes>> ask(WriteNumber write_number, Leaf leaf, const PathSlots& path,
                           std::size_t index);
   /// Returns whether there are enough servers for ask_each().
@@ -37,6 +38,8 @@ class SlotQuery {
   Task<void> ask_for_masked_share(Party server, std::size_t nth, Bytes message, SumOrder order,
                                   std::shared_ptr<SumAttempt> attempt);
   Bytes workers_of(std::uint64_t request_id) const;
+  void note_late(const Bytes& workers, std::size_t adding, const SumAttempt& attempt);
+  Error withheld(const Bytes& workers, std::size_t adding, const Error& said);
 
   VolumeState& state_;
 };

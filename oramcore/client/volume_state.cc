@@ -123,10 +123,14 @@ Position VolumeState::position_read(BlockId block) const {
   return position;
 }
 
-Task<Result<Payload>> VolumeState::ask_again(Party server, MessageType type, Bytes message) {
-  for (;;) {
-    auto answer = co_await servers.ask_once(server, type, message);
+Task<Result<Payload>> VolumeState::ask_again(Party server, MessageType type, Bytes message,
+                                             Duration patience) {
+  const Duration begun = now();
+  for (bool again = false;; again = true) {
+    auto answer = co_await servers.ask_once(server, type, message, {}, patience);
     if (answer || dead || answer.error().code != Errc::need_open) co_return answer;
+    if (now() - begun >= patience) co_return answer;
+    if (again) co_await environment.clock.sleep(Servers::kRetryAfter);
   }
 }
 

@@ -102,8 +102,9 @@ class VolumeState {
   // ---- servers
 
   std::set<Party> servers_in_step() const;
-  /// Asks a server, and asks again whenever it was restarted.
-  Task<Result<Payload>> ask_again(Party server, MessageType type, Bytes message);
+  /// Asks a server, and asks again whenever it was restarted, for about as long as `patience`.
+  Task<Result<Payload>> ask_again(Party server, MessageType type, Bytes message,
+                                  Duration patience = Duration::max());
   /// Returns, for each root slot of tree version `from` and later, the access whose write all
   /// servers have, in the form of OpenRequest.
   std::vector<std::uint64_t> acknowledged_root(std::uint64_t from) const;

@@ -110,8 +110,8 @@ MUTANTS = [
         "only-blocks-are-looked-up",
         "What the client does after a wrong answer does not depend on what was wanted",
         ENGINE + "retriever.cc",
-        "    else\n      answer = co_await read_raw(block, leaf);",
-        "    else if (state_.is_found_by(leaf, block))\n      answer = co_await read_raw(block, leaf);",
+        "if (again == 1 || (!answer && !state_.dead))",
+        "if (state_.is_found_by(leaf, block) && (again == 1 || (!answer && !state_.dead)))",
         LYING, "*LyingRetrieval.AWrongAnswerIsAskedForAgainWhateverIsRead/*"),
     Mutant(
         "answers-not-decoded", "If there are enough servers, their answers show which of them lies",

@@ -96,5 +96,109 @@ TEST_P(PersistentLies, ASlotThatDoesNotExistIsHeldAgainstTheServerThatListsIt) {
   ASSERT_NO_FATAL_FAILURE(check_contents());
 }
 
+// The server says that it has sent its part of an answer to the one that adds up, and has not.
+TEST_P(PersistentLies, AnAnswerOfWhichAPartIsNeverSentIsLookedUp) {
+  if (cluster_.params().privacy != Privacy::computational) return;
+  for (Party liar = 1; liar <= cluster_.params().scheme.quorum(); liar += 2) {
+    SCOPED_TRACE(fmt::format("server {} lies", liar));
+    unsigned withheld = 0;
+    bool named = false;
+    std::string blamed;  // an honest server, alone
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      for (Party server = 1; server <= cluster_.servers(); ++server) {
+        const std::string text = trouble(server);
+        const bool is_shared = text.starts_with("one of servers ");
+        if (server == liar)
+          named |= is_shared;
+        else if (!text.empty() && !is_shared)
+          blamed = text;
+      }
+      if (from != liar || to == kClient || !is_question(message) ||
+          type_of(message) != MessageType::masked_share || withheld == 100)
+        return true;
+      ++withheld;
+      return swallow(from, to, message);
+    };
+    for (const BlockId block : {BlockId{3}, kNeverWritten})
+      ASSERT_NO_FATAL_FAILURE(expect_content(block));
+    EXPECT_GT(withheld, 0u);
+    EXPECT_LT(withheld, 20u);
+    EXPECT_TRUE(named);
+    EXPECT_EQ(blamed, "");
+    cluster_.network.filter = {};
+    settle_evictions();
+  }
+  EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
+// A server may have been restarted once, but not with every answer. The client asks it again after
+// a pause, and says that it is this server that keeps it waiting.
+TEST_P(PersistentLies, RestartsWithoutEndAreFollowedAtLeisureAndNamed) {
+  constexpr unsigned kLies = 12;
+  for (const Errc code : {Errc::need_open, Errc::unreachable})
+    for (const MessageType type :
+         {MessageType::retrieve, MessageType::write_root, MessageType::commit,
+          MessageType::mark_prepared, MessageType::read_slot}) {
+      SCOPED_TRACE(
+          fmt::format("type {}, error {}", static_cast<int>(type), static_cast<int>(code)));
+      unsigned lies = 0;
+      bool named = false;
+      Duration first{}, last{};
+      cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+        if (from != kLiar || to != kClient || !is_answer(message) || type_of(message) != type ||
+            lies == kLies)
+          return true;
+        last = now();
+        if (lies++ == 0) first = last;
+        named |= trouble(kLiar).starts_with("server 2 ");
+        return deliver_error(from, message, code);
+      };
+      // If a read fails, all raw shares of its path are read.
+      const bool reads_raw = type == MessageType::read_slot;
+      for (BlockId block = 0; block < 3; ++block) {
+        ASSERT_NO_FATAL_FAILURE(write(block, newest_[block] + 1));
+        ASSERT_NO_FATAL_FAILURE(expect_content(block));
+      }
+      settle_evictions();
+      cluster_.network.filter = {};
+      if (type == MessageType::write_root) {
+        EXPECT_EQ(lies, kLies);
+      }
+      if (lies < kLies || reads_raw) continue;
+      EXPECT_GE(last - first, 3s);
+      EXPECT_TRUE(named);
+      ASSERT_EQ(cluster_.engine().status().failure, "");
+      ASSERT_FALSE(cluster_.engine().status().evictions_stopped);
+    }
+  EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
+// The server never does its part of a retrieval, and always gives a reason that may pass.
+TEST_P(PersistentLies, ARetrievalThatOneServerNeverDoesIsLookedUp) {
+  for (const Errc code : {Errc::need_open, Errc::unreachable}) {
+    unsigned lies = 0;
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      if (from != kLiar || lies == 500) return true;
+      if (is_question(message) && type_of(message) == MessageType::masked_share)
+        return swallow(from, to, message);
+      if (to != kClient || !is_answer(message) || type_of(message) != MessageType::retrieve)
+        return true;
+      ++lies;
+      return deliver_error(from, message, code);
+    };
+    for (const BlockId block : {BlockId{3}, kNeverWritten})
+      ASSERT_NO_FATAL_FAILURE(expect_content(block));
+    EXPECT_GT(lies, 0u);
+    EXPECT_LT(lies, 100u);
+    EXPECT_TRUE(trouble(kLiar).starts_with("server 2 ")) << trouble(kLiar);
+    cluster_.network.filter = {};
+    settle_evictions();
+  }
+  EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
 }  // namespace
 }  // namespace s3oram
