@@ -47,7 +47,8 @@ Task<Status> VolumeSessions::compare_with_servers(ClientState::Loaded& loaded,
   for (Party server = 1; server <= state_.servers.count(); ++server) {
     Result<SurveyAnswer> answer = fail(Errc::unreachable, "server {} is away", server);
     if (answering.contains(server)) answer = std::move(answers[answered++]);
-    if (!answer && answer.error().code == Errc::unsupported) co_return Status{};  // older servers
+    // A server of an older version cannot say, and a liar may claim to be one. The others can.
+    if (!answer && answer.error().code == Errc::unsupported) answer = as_here;
     const bool may_lack = state_.in_step.may_shrink() && (!state_.in_step.holds(server) || !answer);
     if (!answer && !may_lack) co_return fail(answer.error());
     testimony.push_back(answer ? *answer : as_here);

@@ -235,6 +235,43 @@ TEST_P(LyingServer, OneThatHidesWhatItPreparedAccusesNobodyAlone) {
   expect_refused("one of servers 1 and 3 is faulty or lies");
 }
 
+// The copy is of the same session and tree version, so nothing but what servers say about their
+// root shows that it is old. A server that does not say it has no part in the judgement.
+TEST_P(LyingServer, OneThatDoesNotSayWhatItHoldsHidesNoOldCopy) {
+  ASSERT_OK(cluster_.open_client());
+  for (BlockId block = 0, evictions = cluster_.engine().status().evictions;
+       cluster_.engine().status().evictions == evictions; ++block)
+    ASSERT_NO_FATAL_FAILURE(write(block % kBlocks, 6));
+  settle_evictions();
+  ASSERT_OK(cluster_.commit());
+  const auto old = cluster_.disk(kClient).image();
+  ASSERT_NO_FATAL_FAILURE(write(2, 7));
+  ASSERT_OK(cluster_.commit());
+  cluster_.kill_client();
+  const auto newest = cluster_.disk(kClient).image();
+  for (const std::optional<Errc> code : {std::optional<Errc>(), std::optional(Errc::bad_request),
+                                         std::optional(Errc::unsupported)}) {
+    SCOPED_TRACE(code ? static_cast<int>(*code) : 0);
+    cluster_.replace_disk(kClient, old);
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      if (!code || from != 2 || to != kClient || !is_answer(message) ||
+          static_cast<MessageType>(message[2]) != MessageType::survey)
+        return true;
+      Bytes refusal(message.begin(), message.begin() + Rpc::kHeaderSize);
+      refusal[4] = static_cast<std::uint8_t>(*code);
+      cluster_.network.deliver(from, to, refusal);
+      return false;
+    };
+    const Status opened = cluster_.open_client();
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().code, Errc::stale_vault) << opened.error().message;
+    cluster_.kill_client();
+  }
+  tell_the_truth();
+  cluster_.replace_disk(kClient, newest);
+  go_on();
+}
+
 TEST_P(LyingServer, OneServerCannotMakeTheVaultAnOldCopy) {
   lie(2, [](SurveyAnswer& answer) { answer.tree_version += 1; });
   auto opened = cluster_.open_client();
