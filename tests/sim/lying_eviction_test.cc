@@ -263,6 +263,57 @@ TEST_F(LyingEviction, AFalseDigestInAnyListIsCaught) {
   }
 }
 
+// The client looks at the servers' raw shares to find out who lied. The liar shows false ones, or
+// none, and so contradicts the others there too.
+TEST_F(LyingEviction, ALiarThatHidesItsSharesIsNamedToo) {
+  lie([&](Party from, Party, Bytes& message) {  // from now on, messages are signed
+    return lies_ == 0 && change_report(1, from, message, [](Bytes& report) { report[3] ^= 1; });
+  });
+  ASSERT_NO_FATAL_FAILURE(evict_under_lies());
+  constexpr Party kLiar = 2;
+  enum class Shown { altered, cut, damaged, refused };
+  for (const Shown shown : {Shown::altered, Shown::cut, Shown::damaged, Shown::refused}) {
+    SCOPED_TRACE(static_cast<int>(shown));
+    const Duration begun = now();
+    bool lied = false;
+    unsigned hidden = 0;
+    Party named = 0;
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      if (const Party found = named_since(begun)) named = found;
+      if (from != kLiar) return true;
+      Bytes changed = message;
+      const bool shows = to == kClient && is_answer(message) &&
+                         type_of(message) == MessageType::read_slot && message[4] == 0;
+      if (shows) {
+        ++hidden;
+        const bool fails = shown == Shown::damaged || shown == Shown::refused;
+        if (shown == Shown::altered) changed.back() ^= 1;
+        if (shown == Shown::cut) changed.pop_back();
+        if (fails) changed.resize(Rpc::kHeaderSize);
+        if (fails)
+          changed[4] = static_cast<std::uint8_t>(shown == Shown::damaged ? Errc::corrupt
+                                                                         : Errc::bad_request);
+      } else if (!lied && attempts_ == 1) {
+        for (const Hop& hop : kHops)
+          lied = lied || (role_of(from) == hop.from &&
+                          change_share(hop, from, to, changed,
+                                       [](Bytes& share) { share[share.size() / 2] ^= 1; }));
+        if (!lied) return true;
+      } else {
+        return true;
+      }
+      cluster_.network.deliver(from, to, changed);
+      return false;
+    };
+    ASSERT_NO_FATAL_FAILURE(evict_under_lies());
+    EXPECT_TRUE(lied);
+    EXPECT_GT(hidden, 0u);
+    EXPECT_EQ(named, kLiar);
+    tell_the_truth();
+    ASSERT_NO_FATAL_FAILURE(expect_all_sound());
+  }
+}
+
 // A receiver that says that it got something else cannot blame the sender, whatever it shows: the
 // sender's signature of another message, or a message that the sender did not sign.
 TEST_F(LyingEviction, AReceiverCannotForgeReceipts) {
