@@ -14,8 +14,17 @@ namespace {
 // server: by then each server has had each role and, in a mirror with more servers than workers,
 // has been without one.
 constexpr unsigned kMostDisagreements = 3;
+// They also stop after this many attempts that took too long although all servers were there, and
+// after this many in succession that failed because of damage that no server reports when asked.
+constexpr unsigned kMostWithheld = 4, kMostInVain = 10;
 
 }  // namespace
+
+/// How often one eviction has failed for a reason that an honest server does not give again and
+/// again.
+struct EvictionLoop::Failures {
+  unsigned disagreements = 0, withheld = 0, in_vain = 0;
+};
 
 EvictionLoop::EvictionLoop(VolumeState& state, Committer& committer, Capacity& capacity,
                            HealingTurn& turn, Healer& healer, Retriever& retriever,
@@ -70,7 +79,7 @@ Task<void> EvictionLoop::evict() {
 
 Task<Status> EvictionLoop::evict_once() {
   EvictionId id{state_.tree.tree_version, {}};
-  unsigned disagreements = 0;
+  Failures failures;
   for (unsigned tries = 0;; ++tries) {
     co_await gate_.begin_attempt();
     S3O_CO_ASSIGN(auto plan, co_await plan_that_fits());
@@ -103,18 +112,41 @@ Task<Status> EvictionLoop::evict_once() {
                    told_.more());
     attempt_.reset();
     state_.metrics.eviction_retries.add();
-    if (status.error().code == Errc::servers_disagree) {
-      const bool last = ++disagreements == std::max(kMostDisagreements, state_.servers.count());
-      S3O_CO_TRY(
-          co_await arbiter_.after_disagreement(status.error(), preparer_.take_dispute(), last));
-    }
-    gate_.end_attempt();
-    if (status.error().code == Errc::unreachable) continue;  // without the server that is away
-    auto healed = co_await healer_.heal();
-    if (!healed && !Servers::may_pass(healed.error().code)) co_return healed;
-    co_await state_.environment.clock.sleep(Servers::kRetryAfter);
+    S3O_CO_TRY(co_await after_failure(status.error(), failures));
   }
   co_return co_await install();
+}
+
+/// Prepares for the next attempt. Errors: servers_disagree (there must be no other one) ...
+Task<Status> EvictionLoop::after_failure(Error why, Failures& failures) {
+  if (why.code == Errc::servers_disagree) {
+    const bool last =
+        ++failures.disagreements == std::max(kMostDisagreements, state_.servers.count());
+    S3O_CO_TRY(co_await arbiter_.after_disagreement(why, preparer_.take_dispute(), last));
+  }
+  gate_.end_attempt();
+  if (preparer_.was_withheld() && ++failures.withheld == kMostWithheld)
+    co_return fail(Errc::servers_disagree,
+                   "{} attempts at an eviction did not end in time although all servers are there: "
+                   "one of them is faulty or lies, and does not pass on what the others wait for, "
+                   "or a line between them is very slow",
+                   kMostWithheld);
+  if (why.code == Errc::unreachable) co_return Status{};  // without the server that is away
+  const auto mended = [this] {
+    return state_.metrics.healed_slots.value() + state_.contents.changed;
+  };
+  const std::uint64_t before = mended();
+  auto healed = co_await healer_.heal();
+  if (!healed && !Servers::may_pass(healed.error().code)) co_return healed;
+  const bool in_vain = why.code == Errc::corrupt && healed && mended() == before;
+  failures.in_vain = in_vain ? failures.in_vain + 1 : 0;
+  if (failures.in_vain == kMostInVain)
+    co_return fail(Errc::servers_disagree,
+                   "{} attempts at an eviction failed, and no server reports damage: one of the "
+                   "servers is faulty or lies ({})",
+                   kMostInVain, why.message);
+  co_await state_.environment.clock.sleep(Servers::kRetryAfter);
+  co_return Status{};
 }
 
 Task<void> EvictionLoop::await_decision_allowed() {

@@ -40,6 +40,8 @@ class EvictionLoop {
   bool is_due() const;
   Task<void> evict();
   Task<Status> evict_once();
+  struct Failures;
+  Task<Status> after_failure(Error why, Failures& failures);
   Task<void> await_decision_allowed();
   Task<Result<EvictionPlan>> plan_that_fits();
   EvictionPath path_now() const;

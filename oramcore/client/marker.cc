@@ -4,6 +4,12 @@
 #include <spdlog/spdlog.h>
 
 namespace s3oram {
+namespace {
+
+// Marks take much less time than the eviction did.
+constexpr Duration kMarksWithin = std::chrono::minutes(1);
+
+}  // namespace
 
 Task<std::map<BucketIndex, MarkRow>> Marker::collect(EvictionId id) {
   std::map<BucketIndex, MarkRow> rows;
@@ -12,7 +18,7 @@ Task<std::map<BucketIndex, MarkRow>> Marker::collect(EvictionId id) {
   auto answers = co_await for_all(static_cast<unsigned>(state_.servers.count()), [&](Party server) {
     const MarkPreparedRequest question{state_.session.epoch, id,
                                        state_.scheme->mark_key(id.eviction, server)};
-    return state_.ask_again(server, MarkPreparedRequest::kType, encode(question));
+    return state_.ask_again(server, MarkPreparedRequest::kType, encode(question), kMarksWithin);
   });
   std::vector<std::optional<MarksAnswer>> given(answers.size());
   for (std::size_t i = 0; i < answers.size() && !state_.dead; ++i) {

@@ -14,7 +14,8 @@ class Marker {
   explicit Marker(VolumeState& state) : state_(state) {}
 
   /// Asks all servers for the marks of the eviction that they have prepared, and returns a row for
-  /// each bucket that it writes; none if the scheme keeps no marks. Call it before the decision,
+  /// each bucket that it writes, without the marks of servers that do not answer within a minute;
+  /// no row if the scheme keeps no marks. Call it before the decision,
   /// which must commit with the rows.
   Task<std::map<BucketIndex, MarkRow>> collect(EvictionId id);
 

@@ -15,10 +15,7 @@ namespace {
 // the slowest line over which an eviction is possible at all, one attempt is then long enough.
 constexpr Duration kAttemptPatience = std::chrono::minutes(10);
 constexpr unsigned kMostDoublings = 6;
-
-Task<void> end_late_attempt(Servers& servers, Bytes takers, DiscardRequest request) {
-  static_cast<void>(co_await servers.ask_all(takers, MessageType::discard, encode(request)));
-}
+constexpr Duration kProbeTakes = std::chrono::seconds(10);
 
 /// Returns the error for a server that refuses its orders.
 Error refused(Party server, const Error& refusal) {
@@ -66,6 +63,7 @@ Task<Status> Preparer::prepare(const EvictionPlan& plan, EvictionId& id, unsigne
                          .orders = {}};
   Status outcome;
   dispute_.reset();
+  withheld_ = false;
   const std::uint64_t contents = state_.contents.changed;
   auto attempt = std::make_shared<Servers::JointAttempt>();
   const auto ended = bound(attempt, takers, id, tries);
@@ -77,9 +75,10 @@ Task<Status> Preparer::prepare(const EvictionPlan& plan, EvictionId& id, unsigne
   });
   attempt.reset();
   for (auto& status : discarded) S3O_CO_TRY(status);
-  if (*ended && outcome) {
-    outcome = fail(Errc::failed, "the attempt was ended, so that a server can come back");
-    S3O_CO_TRY(co_await discard(id));
+  if (!ended->empty() && (outcome || outcome.error().code == Errc::failed)) {
+    const bool all_have_prepared = outcome.has_value();
+    outcome = fail(Errc::failed, "{}", *ended);
+    if (all_have_prepared) S3O_CO_TRY(co_await discard(id));
   }
   if (!check) co_return outcome;
   while (!work->done) co_await work->ended.wait();
@@ -91,31 +90,55 @@ Task<Status> Preparer::prepare(const EvictionPlan& plan, EvictionId& id, unsigne
   co_return outcome;
 }
 
-/// Sees to it that the attempt ends. Returns whether it was ended before all had prepared.
-std::shared_ptr<bool> Preparer::bound(std::weak_ptr<const void> attempt, Bytes takers,
-                                      EvictionId id, unsigned tries) {
-  auto ended = std::make_shared<bool>(false);
+/// Sees to it that the attempt ends. Returns why it was ended; an empty text if it was not.
+std::shared_ptr<std::string> Preparer::bound(Attempt attempt, Bytes takers, EvictionId id,
+                                             unsigned tries) {
+  auto ended = std::make_shared<std::string>();
   state_.start(end_if_stuck(attempt, takers, id, ended));
   // A server may say that it has passed something on without having done so; others then wait for
   // it.
-  when_overdue(state_.environment.clock, kAttemptPatience * (1 << std::min(tries, kMostDoublings)),
-               attempt, [this, takers, id, ended] {
-                 if (state_.dead) return;
-                 *ended = true;
-                 state_.start(end_late_attempt(state_.servers, takers, {state_.session.epoch, id}));
+  const Duration patience = kAttemptPatience * (1 << std::min(tries, kMostDoublings));
+  when_overdue(state_.environment.clock, patience, attempt,
+               [this, attempt, takers, id, ended, patience] {
+                 if (!state_.dead) state_.start(end_late(attempt, takers, id, ended, patience));
                });
   return ended;
 }
 
+/// Ends an attempt that has taken too long, and finds out whether a server is away.
+Task<void> Preparer::end_late(Attempt attempt, Bytes takers, EvictionId id,
+                              std::shared_ptr<std::string> ended, Duration patience) {
+  const auto answers = co_await for_each_of(
+      takers, [&](Party server) { return state_.servers.traffic(server, kProbeTakes); });
+  if (state_.dead || attempt.expired()) co_return;
+  withheld_ = true;
+  for (std::size_t i = 0; i < takers.size(); ++i)
+    withheld_ = withheld_ && answers[i] && attendance_.cut_from(takers[i]).empty();
+  *ended = fmt::format(
+      "it did not end within {} minutes: a server is slow, or does not pass on what the others "
+      "wait "
+      "for",
+      std::chrono::duration_cast<std::chrono::minutes>(patience).count());
+  co_await end(attempt, std::move(takers), id);
+}
+
+/// Ends an attempt at all servers.
+Task<void> Preparer::end(Attempt attempt, Bytes takers, EvictionId id) {
+  // That a server fails now says nothing about it.
+  if (const auto joint = attempt.lock()) joint->failed = true;
+  const DiscardRequest request{state_.session.epoch, id};
+  static_cast<void>(co_await state_.servers.ask_all(takers, MessageType::discard, encode(request)));
+}
+
 /// Ends an attempt that waits for a line that is cut while a server waits to come back.
-Task<void> Preparer::end_if_stuck(std::weak_ptr<const void> attempt, Bytes takers, EvictionId id,
-                                  std::shared_ptr<bool> ended) {
+Task<void> Preparer::end_if_stuck(Attempt attempt, Bytes takers, EvictionId id,
+                                  std::shared_ptr<std::string> ended) {
   constexpr Duration kLook = std::chrono::milliseconds(100);
   while (!state_.dead && !attempt.expired() && !attendance_.is_stuck())
     co_await state_.environment.clock.sleep(kLook);
   if (state_.dead || attempt.expired()) co_return;
-  *ended = true;
-  co_await end_late_attempt(state_.servers, takers, {state_.session.epoch, id});
+  *ended = "it was ended, so that a server can come back";
+  co_await end(attempt, takers, id);
 }
 
 Task<Status> Preparer::prepare_at(Party server, Bytes message, EvictionId id,

@@ -29,6 +29,9 @@ class Preparer {
   /// server has the attempt. Errors: those of prepare().
   Task<Status> certify(const EvictionPlan& plan, EvictionId id);
   Task<Status> discard(EvictionId id);
+  /// Returns whether the last attempt was ended because it took too long, although every server
+  /// was there.
+  bool was_withheld() const { return withheld_; }
   /// Sends a message about an eviction to all servers that take part, and waits for them. Returns
   /// the first error of a server that is not left out by the time it fails.
   Task<Status> tell_all(MessageType type, Bytes message) {
@@ -41,10 +44,13 @@ class Preparer {
   struct CheckWork;
   template <class Check>
   Task<void> expect(std::shared_ptr<Check> check, std::shared_ptr<CheckWork> work);
-  std::shared_ptr<bool> bound(std::weak_ptr<const void> attempt, Bytes takers, EvictionId id,
-                              unsigned tries);
-  Task<void> end_if_stuck(std::weak_ptr<const void> attempt, Bytes takers, EvictionId id,
-                          std::shared_ptr<bool> ended);
+  using Attempt = std::weak_ptr<Servers::JointAttempt>;
+  std::shared_ptr<std::string> bound(Attempt attempt, Bytes takers, EvictionId id, unsigned tries);
+  Task<void> end_if_stuck(Attempt attempt, Bytes takers, EvictionId id,
+                          std::shared_ptr<std::string> ended);
+  Task<void> end(Attempt attempt, Bytes takers, EvictionId id);
+  Task<void> end_late(Attempt attempt, Bytes takers, EvictionId id,
+                      std::shared_ptr<std::string> ended, Duration patience);
   Task<Status> prepare_at(Party server, Bytes message, EvictionId id,
                           std::shared_ptr<Servers::JointAttempt> attempt,
                           std::shared_ptr<Stragglers::Question> question, Status& outcome,
@@ -57,7 +63,8 @@ class Preparer {
   VolumeState& state_;
   Attendance& attendance_;
   Stragglers stragglers_;
-  std::optional<Dispute> dispute_;  // the last attempt's dispute
+  std::optional<Dispute> dispute_;  // of the last attempt
+  bool withheld_ = false;
 };
 
 }  // namespace s3oram

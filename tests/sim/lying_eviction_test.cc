@@ -426,6 +426,75 @@ TEST_F(LyingEviction, AServerThatAlwaysLiesStopsEvictionsAndLosesNothing) {
   ASSERT_NO_FATAL_FAILURE(expect_nothing_to_heal());
 }
 
+// The receiver calls a message of another size damage, and no server has any to heal.
+TEST_F(LyingEviction, MessagesOfAWrongSizeStopEvictionsWithAReason) {
+  lie([this](Party from, Party to, Bytes& message) {
+    return from == 1 && std::ranges::any_of(kHops, [&](const Hop& hop) {
+             return change_share(hop, from, to, message, [](Bytes& share) { share.pop_back(); });
+           });
+  });
+  attempts_ = 0;
+  eviction_.reset();
+  Status written;
+  for (std::uint64_t i = 0; written && i < 100; ++i) {
+    written = cluster_.write(kBlocks, pattern(kBlocks, i, test::kBlockSize));
+    cluster_.settle();
+  }
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, Errc::servers_disagree) << written.error().message;
+  EXPECT_LE(attempts_, 12u);
+  const auto status = cluster_.engine().status();
+  ASSERT_TRUE(status.evictions_stopped);
+  EXPECT_NE(status.evictions_stopped->message.find("server 1 sent a subshare of the wrong size"),
+            std::string::npos)
+      << status.evictions_stopped->message;
+  EXPECT_EQ(status.failure, "");
+  ASSERT_NO_FATAL_FAILURE(expect_all_sound());
+  tell_the_truth();
+  cluster_.kill_client();
+  ASSERT_OK(cluster_.open_client());
+  ASSERT_NO_FATAL_FAILURE(evict(3));
+  ASSERT_NO_FATAL_FAILURE(expect_all_sound());
+}
+
+// Server 1 says that it has passed everything on, and has not. The others wait until the client
+// ends the attempt, which must not count as trouble with them.
+TEST_F(LyingEviction, AServerThatPassesNothingOnStopsEvictionsAndBlamesNobody) {
+  std::string blamed;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (to == kClient &&
+        (type_of(message) == MessageType::damage || type_of(message) == MessageType::discard))
+      for (const auto& server : cluster_.engine().status().servers)
+        if (server.trouble && server.trouble->error.message.find("discards") != std::string::npos)
+          blamed = server.trouble->error.message;
+    if (from != 1 || to == kClient || !is_question(message) ||
+        type_of(message) != MessageType::subshare)
+      return true;
+    Bytes taken(message.begin(), message.begin() + Rpc::kHeaderSize);
+    taken[0] = static_cast<std::uint8_t>(MessageKind::bulk_answer);
+    cluster_.network.deliver(to, from, taken);
+    return false;
+  };
+  attempts_ = 0;
+  eviction_.reset();
+  for (std::uint64_t i = 0; i < 2 * kEvery; ++i)
+    cluster_.engine().write(kBlocks, pattern(kBlocks, i, test::kBlockSize), [](const Status&) {});
+  for (unsigned i = 0; i < 20 && !cluster_.engine().status().evictions_stopped; ++i)
+    cluster_.pass(std::chrono::minutes(10));
+  const auto status = cluster_.engine().status();
+  ASSERT_TRUE(status.evictions_stopped);
+  EXPECT_EQ(status.evictions_stopped->code, Errc::servers_disagree);
+  EXPECT_EQ(attempts_, 4u);
+  EXPECT_EQ(status.failure, "");
+  EXPECT_EQ(blamed, "");
+  ASSERT_NO_FATAL_FAILURE(expect_all_sound());
+  cluster_.network.filter = {};
+  cluster_.kill_client();
+  ASSERT_OK(cluster_.open_client());
+  ASSERT_NO_FATAL_FAILURE(evict(3));
+  ASSERT_NO_FATAL_FAILURE(expect_all_sound());
+}
+
 // The messages of server 1 carry the same error in eight evictions (the attack in which half of a
 // small volume was lost and nothing was found).
 TEST_F(LyingEviction, WhatItPassesOnPoisonsNothing) {

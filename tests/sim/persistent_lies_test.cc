@@ -200,5 +200,27 @@ TEST_P(PersistentLies, ARetrievalThatOneServerNeverDoesIsLookedUp) {
   ASSERT_NO_FATAL_FAILURE(check_contents());
 }
 
+// Nothing depends on marks until a repair, so an eviction does not wait for them for long.
+TEST_P(PersistentLies, MarksThatNeverComeAreDoneWithout) {
+  unsigned withheld = 0;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    const bool drops = from == kLiar && to == kClient && is_answer(message) &&
+                       type_of(message) == MessageType::mark_prepared;
+    withheld += drops;
+    return !drops;
+  };
+  const Duration begun = now();
+  const std::uint64_t evictions = cluster_.engine().status().evictions;
+  for (BlockId block = 0; block < 6; ++block)
+    ASSERT_NO_FATAL_FAILURE(write(block, newest_[block] + 1));
+  settle_evictions();
+  const std::uint64_t more = cluster_.engine().status().evictions - evictions;
+  EXPECT_GE(more, 2u);
+  EXPECT_LT(now() - begun, (more + 1) * 70s);
+  EXPECT_EQ(withheld > 0, cluster_.params().security == Security::malicious);
+  cluster_.network.filter = {};
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
 }  // namespace
 }  // namespace s3oram
