@@ -307,6 +307,46 @@ MUTANTS = [
         "kAttemptPatience = std::chrono::minutes(10);",
         "kAttemptPatience = std::chrono::hours(1000);",
         LYING, "*LyingRetrieval.WhatWasNotSentIsNotWaitedForForEver/*"),
+    Mutant(
+        "impossible-slots-read", "A slot that does not exist counts against the server that lists it",
+        ENGINE + "settler.cc",
+        "if (!state_.has_slot({bucket, each.slot}))", "if (false)",
+        LYING, "*PersistentLies.ASlotThatDoesNotExistIsHeldAgainstTheServerThatListsIt/*"),
+    Mutant(
+        "withdrawn-blamed", "That a server fails because the client ends an attempt is no trouble with it",
+        ENGINE + "slot_query.cc",
+        "there->joint->failed = true;", "static_cast<void>(there);",
+        LYING, "*PersistentLies.AnAnswerOfWhichAPartIsNeverSentIsLookedUp/*"),
+    Mutant(
+        "discarded-blamed", "That a server fails because an eviction is ended is no trouble with it",
+        ENGINE + "preparer.cc",
+        "if (const auto joint = attempt.lock()) joint->failed = true;", "",
+        LYING, "LyingEviction.AServerThatPassesNothingOnStopsEvictionsAndBlamesNobody"),
+    Mutant(
+        "restarts-without-pause", "A server that always says that it was restarted is asked with pauses",
+        ENGINE + "volume_state.cc",
+        "if (again) co_await environment.clock.sleep(Servers::kRetryAfter);", "",
+        LYING, "*PersistentLies.RestartsWithoutEndAreFollowedAtLeisureAndNamed/*"),
+    Mutant(
+        "put-off-unseen", "The status shows a server that always gives a reason that may pass",
+        ENGINE + "servers.cc",
+        "if (is_put_off) ++put_off_[{server, type}];", "static_cast<void>(is_put_off);",
+        LYING, "*PersistentLies.RestartsWithoutEndAreFollowedAtLeisureAndNamed/*"),
+    Mutant(
+        "hidden-shares-protect", "A liar that shows false shares is named, too",
+        ENGINE + "arbiter.cc",
+        "for (const Party server : showing)", "for (const Party server : Bytes())",
+        LYING, "LyingEviction.ALiarThatHidesItsSharesIsNamedToo"),
+    Mutant(
+        "tried-in-vain", "Evictions stop if attempts fail again and again without damage",
+        ENGINE + "eviction_loop.cc",
+        "if (failures.in_vain == kMostInVain)", "if (false)",
+        LYING, "LyingEviction.MessagesOfAWrongSizeStopEvictionsWithAReason"),
+    Mutant(
+        "marks-waited-for", "An eviction does not wait for ever for marks",
+        ENGINE + "marker.cc",
+        "kMarksWithin = std::chrono::minutes(1);", "kMarksWithin = std::chrono::hours(1000);",
+        LYING, "*PersistentLies.MarksThatNeverComeAreDoneWithout/*"),
     # ---- what one server says
     Mutant(
         "one-refusal-counts", "A refusal by one server, which the others do not share, ends nothing",
@@ -324,6 +364,16 @@ MUTANTS = [
         ENGINE + "testimony.cc",
         "  if (ahead.empty()) return agreed;", "  if (ahead.empty()) return reached.front();",
         "rebuild_test", "*LyingServer.OneServerCannotDecideAnEviction/*"),
+    Mutant(
+        "hidden-prepare-accuses", "Who hides what it has prepared accuses no other server alone",
+        ENGINE + "testimony.cc",
+        "if (may_be_right && !unprepared.empty()", "if (false && may_be_right && !unprepared.empty()",
+        "rebuild_test", "*LyingServer.OneThatHidesWhatItPreparedAccusesNobodyAlone/*"),
+    Mutant(
+        "silence-hides-old-copies", "A server that does not say what it holds hides no old copy",
+        ENGINE + "volume_sessions.cc",
+        "answer = as_here;", "co_return Status{};",
+        "rebuild_test", "*LyingServer.OneThatDoesNotSayWhatItHoldsHidesNoOldCopy/*"),
     Mutant(
         "no-way-back", "A server that is one version ahead takes its commit back",
         "serverd/oram/server_eviction.cc",
