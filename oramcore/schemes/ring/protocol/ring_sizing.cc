@@ -14,9 +14,10 @@ namespace {
 constexpr std::uint16_t kBucketSize = 32, kEvictEvery = 46;
 constexpr std::uint64_t kMostTopCache = std::uint64_t{512} << 20;
 // Unless the user gives its size, top.cache takes at most this fraction of the expected data. The
-// log of a local vault takes at most the second fraction of the data, and an empty local vault the
-// third fraction of its disk.
-constexpr std::uint64_t kCachePart = 64, kLocalLogPart = 32, kLocalDiskPart = 8;
+// log of a local vault takes at most the second fraction of the data. What an empty volume takes of
+// this machine's disk (if it is local, with its server's store) is at most the third fraction of
+// it.
+constexpr std::uint64_t kCachePart = 64, kLocalLogPart = 32, kDiskPart = 8;
 
 std::uint64_t log_bytes(const VolumeParams& params) {
   return std::uint64_t{params.log_slots()} * (params.stored_slot() + VolumeParams::kStoredOverhead);
@@ -49,10 +50,9 @@ Status choose_top(const Wishes& wishes, VolumeParams& params) {
   }
   const std::uint64_t most = std::min(kMostTopCache, wishes.expect / kCachePart);
   const auto fits = [&] {
-    if (!wishes.local) return true;
-    const std::uint64_t taken = store_bytes(params, params.first_height) + cache_bytes(params);
-    return log_bytes(params) <= wishes.expect / kLocalLogPart &&
-           (!wishes.free || taken <= *wishes.free / kLocalDiskPart);
+    const std::uint64_t store = wishes.local ? store_bytes(params, params.first_height) : 0;
+    if (wishes.free && cache_bytes(params) + store > *wishes.free / kDiskPart) return false;
+    return !wishes.local || log_bytes(params) <= wishes.expect / kLocalLogPart;
   };
   unsigned levels = std::max(top_levels_for(params, most), 1u);
   for (set_top_levels(params, levels); levels > 1 && !fits();) set_top_levels(params, --levels);

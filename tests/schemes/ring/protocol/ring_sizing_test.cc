@@ -44,6 +44,18 @@ TEST(RingSizing, ALocalVaultTakesLittleOfASmallDisk) {
   EXPECT_EQ(least->params.top_levels, 1);
 }
 
+// The server is elsewhere, but top.cache is here.
+TEST(RingSizing, TheTopTakesLittleOfASmallDiskHere) {
+  Wishes large = wishes(64 * kGiB);
+  const auto most = choose_ring(large);
+  large.free = 1 * kGiB;
+  const auto choice = choose_ring(large);
+  ASSERT_TRUE(most && choice);
+  EXPECT_GT(cache_bytes(most->params), kGiB / 8);
+  EXPECT_LE(cache_bytes(choice->params), kGiB / 8);
+  EXPECT_LT(choice->params.top_levels, most->params.top_levels);
+}
+
 TEST(RingSizing, BlocksAreSmallWhereTheLineIsSlow) {
   Wishes far = wishes(8 * kGiB);
   far.lines = {.up = 5 * kMegabit, .down = 29 * kMegabit};
