@@ -25,7 +25,28 @@ Task<Result<Query>> AccessRecords::intend(Turn turn, BlockId block, Path path) {
   co_return query;
 }
 
+/// Lets the turn log the block whose last turn it is, for which it would wait for ever. The
+/// recorded block gets another leaf if the server may have seen its own. A turn that asks for its
+/// block in the tree is given out only once the other block has been logged or given up
+/// (Turns::reserve()). So that one is given up again, until the next mount.
+void AccessRecords::leave_turn_to_last(Turn turn, TurnRecord& record) {
+  const auto last = ring_.last_logged_at(turn);
+  if (!rule_holds(Rule::log_again) || !last || *last == record.block) return;
+  Place place = ring_.places.get(record.block);
+  const bool is_shown = place.has_leaf() && place.leaf == record.leaf;
+  if (ring_.unreadable.contains(*last) || (is_shown && place.kind == Place::Kind::tree)) {
+    ring_.mark_unreadable(*last);
+    return;
+  }
+  if (is_shown) {
+    place.leaf = random_leaf(ring_.environment.random);
+    ring_.set_place(record.block, place);
+  }
+  record.block = *last;
+}
+
 Task<Result<Query>> AccessRecords::take_up(Turn turn, TurnRecord record) {
+  leave_turn_to_last(turn, record);
   Query query{.record = std::move(record), .wanted = {}, .place = {}};
   S3O_CO_TRY(co_await renew(turn, query));
   take_place(query);

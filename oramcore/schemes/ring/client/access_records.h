@@ -30,7 +30,8 @@ class AccessRecords {
   /// Chooses what a new access asks for, and commits the record. Errors: the volume died.
   Task<Result<Query>> intend(Turn turn, BlockId block, Path path);
   /// Takes up an access that a crash cut short: the same questions, except to buckets that were
-  /// rewritten since. Errors: the volume died.
+  /// rewritten since. If only this turn can log another block of the top again, it does that
+  /// instead. Errors: the volume died.
   Task<Result<Query>> take_up(Turn turn, TurnRecord record);
   /// Chooses new points after buckets of the path were rewritten, and commits the record. Errors:
   /// the volume died.
@@ -39,6 +40,7 @@ class AccessRecords {
  private:
   Ask ask_for(BucketIndex bucket, const std::optional<Place>& wanted);
   void choose_asks(Query& query);
+  void leave_turn_to_last(Turn turn, TurnRecord& record);
   void take_place(Query& query);
 
   OpenRing& ring_;

@@ -54,13 +54,15 @@ bool Turns::must_wait(Turn turn) {
 
 std::optional<BlockId> Turns::to_log_again(Turn turn, BlockId wanted) const {
   const bool maintains = is_maintenance(turn);
+  // If another block took this turn, its write would wait for `last`, which would wait for it.
+  const auto last = ring_.last_logged_at(turn);
   for (const auto& [logged, block] : ring_.places.top()) {
     if (!maintains && !is_due(logged, turn, ring_.params)) break;
     if (block != wanted && !in_flight_.contains(block) && !ring_.not_cached.contains(block) &&
         !ring_.is_given_up(block))
-      return block;
+      return last.value_or(block);
   }
-  if (maintains) return kNoBlock;
+  if (maintains) return last.value_or(kNoBlock);
   return std::nullopt;
 }
 

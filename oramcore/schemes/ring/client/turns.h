@@ -36,9 +36,11 @@ class Turns {
   void release(BlockId block);
 
   /// Returns the block that this turn logs again: the oldest one of the top, if its slot in the log
-  /// will be reused soon, or if this is a maintenance turn (kNoBlock if there is none). Never
-  /// returns `wanted`, the block that waits for the turn, because that access itself logs it.
-  /// Returns std::nullopt if the turn is free.
+  /// will be reused soon, or if this is a maintenance turn (kNoBlock if there is none). `wanted`,
+  /// the block that waits for the turn, does not count as due, because that access itself logs it.
+  /// But if the turn belongs to the client because of another block or of its number, and is the
+  /// last one that can log `wanted`, it logs `wanted`. Returns std::nullopt if the turn is free.
+  /// Call this only if must_wait(turn) is false.
   std::optional<BlockId> to_log_again(Turn turn, BlockId wanted) const;
 
  private:

@@ -737,9 +737,13 @@ class RingTurns : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_GOOD(world.open_client());
-    // Enough for two rounds of the log.
-    for (BlockId i = 0; i < 2 * params.log_slots; ++i)
+    // Enough for two rounds of the log, and some that no eviction has met yet.
+    for (BlockId i = 0; i < 2 * params.log_slots + 4; ++i)
       ASSERT_GOOD(world.write(i % 7, pattern(i % 7, 1, 512)));
+    ASSERT_NO_FATAL_FAILURE(close_and_load());
+  }
+  void close_and_load() {
+    world.settle();  // no eviction is due that could take the block away
     ASSERT_GOOD(world.close_client());
     auto opened = RingState::open("vault.db", world.disk(kClient));
     ASSERT_GOOD(opened);
@@ -747,9 +751,11 @@ class RingTurns : public testing::Test {
     auto loaded = state->load(world.params());
     ASSERT_GOOD(loaded);
     tree = loaded->tree;
-    ASSERT_FALSE(loaded->places.top().empty());
+    ASSERT_GE(loaded->places.top().size(), 2u);
     block = loaded->places.top().begin()->second;
     place = loaded->places.get(block);
+    second = std::next(loaded->places.top().begin())->second;
+    place_of_second = loaded->places.get(second);
     for (const auto& [turn, each] : loaded->places.top())
       EXPECT_TRUE(each == block || turn > tree.written - params.log_slots + 4);
   }
@@ -766,8 +772,8 @@ class RingTurns : public testing::Test {
   std::optional<RingState> state;
   RingTree tree;
   RingChanges changes;
-  BlockId block = 0;
-  Place place;
+  BlockId block = 0, second = 0;  // the oldest blocks of the top
+  Place place, place_of_second;
 };
 
 // The turn that was to log the block again had no record yet, but later turns had, up to the one
@@ -807,6 +813,103 @@ TEST_F(RingTurns, LogABlockAgainBeforeItsSlotIsReused) {
   ASSERT_EQ(now.kind, Place::Kind::top);
   EXPECT_GE(now.turn + params.log_slots, loaded->tree.written)
       << "was " << place.turn << ", is " << now.turn;
+  EXPECT_EQ(now.leaf, place.leaf) << "the client's own access does not show it";
+}
+
+/// The last turn of a block comes next. It belongs to the client: because another block's last turn
+/// follows, or (the parameter) by its number.
+class LastTurnOfAWantedBlock : public RingTurns, public testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(RingTurns::SetUp());
+    if (GetParam()) {
+      ASSERT_NO_FATAL_FAILURE(go_to_maintenance());
+    }
+    place.turn = tree.written - params.log_slots;
+    changes.places[block] = place;
+    place_of_second.turn = place.turn + 1;
+    if (!GetParam()) changes.places[second] = place_of_second;
+  }
+  void go_to_maintenance() {
+    for (Turn left = 1; left > 0;) {
+      left = (2 * kMaintenanceEvery - 1 - tree.written % kMaintenanceEvery) % kMaintenanceEvery;
+      state.reset();
+      ASSERT_GOOD(world.open_client());
+      for (Turn i = 0; i < (left + 1) / 2; ++i)  // some turns may belong to the client
+        ASSERT_GOOD(world.write((tree.written + i) % 7, pattern((tree.written + i) % 7, 1, 512)));
+      ASSERT_NO_FATAL_FAILURE(close_and_load());
+    }
+  }
+  void expect_content(BlockId each) {
+    const auto got = world.read(each);
+    ASSERT_GOOD(got);
+    EXPECT_EQ(*got, pattern(each, 1, 512));
+  }
+  bool ended = false;
+};
+INSTANTIATE_TEST_SUITE_P(Maintains, LastTurnOfAWantedBlock, testing::Bool());
+
+TEST_P(LastTurnOfAWantedBlock, LogsIt) {
+  ASSERT_GOOD(state->commit(tree, changes, {}));
+  state.reset();
+  ASSERT_GOOD(world.open_client());
+  world.engine().read(block, [&](const Result<Bytes>& got) {
+    ASSERT_GOOD(got);
+    EXPECT_EQ(*got, pattern(block, 1, 512));
+    ended = true;
+  });
+  world.pass(std::chrono::minutes(1));
+  ASSERT_TRUE(ended) << "the volume waits for itself";
+  ASSERT_NO_FATAL_FAILURE(expect_content(second));
+  ASSERT_GOOD(world.close_client());
+}
+
+// A version that gave such turns to other blocks has recorded one. The server may have been asked
+// along its path, which may be that of the other block's leaf.
+TEST_P(LastTurnOfAWantedBlock, LogsItThoughAnotherIsRecorded) {
+  for (const bool is_shown : {true, false}) {
+    SCOPED_TRACE(is_shown);
+    const auto disk = world.disk(kClient).image();
+    const auto server = world.disk(1).image();
+    const Leaf shown = place_of_second.leaf + (is_shown ? 0 : 1);
+    changes.records[tree.written] = TurnRecord{.block = second, .leaf = shown, .asks = {}};
+    ASSERT_GOOD(state->commit(tree, changes, {}));
+    state.reset();
+    ASSERT_GOOD(world.open_client());
+    ASSERT_GOOD(world.commit());
+    world.kill(kClient);
+    auto loaded = RingState::open("vault.db", world.disk(kClient))->load(world.params());
+    ASSERT_GOOD(loaded);
+    EXPECT_GT(loaded->tree.written, tree.written);
+    EXPECT_NE(loaded->places.get(second).leaf, shown);
+    ASSERT_GOOD(world.open_client());
+    ASSERT_NO_FATAL_FAILURE(expect_content(block));
+    ASSERT_NO_FATAL_FAILURE(expect_content(second));
+    ASSERT_GOOD(world.close_client());
+    ASSERT_GOOD(world.stop_server());
+    world.replace_disk(kClient, disk);
+    world.replace_disk(1, server);
+    world.start_server();
+    auto opened = RingState::open("vault.db", world.disk(kClient));
+    ASSERT_GOOD(opened);
+    state.emplace(std::move(*opened));
+  }
+}
+
+// A block that was given up has no last turn. The next mount could wait for it, because it tries
+// each block again.
+TEST_F(RingTurns, DoNotWaitForABlockThatWasGivenUp) {
+  place.turn = tree.written - params.log_slots;
+  changes.places[block] = place;
+  changes.unreadable[block] = true;
+  changes.records[tree.written] =
+      TurnRecord{.block = second, .leaf = place_of_second.leaf, .asks = {}};
+  ASSERT_GOOD(state->commit(tree, changes, {}));
+  state.reset();
+  ASSERT_GOOD(world.open_client());
+  const auto got = world.read(second);
+  ASSERT_GOOD(got);
+  EXPECT_EQ(*got, pattern(second, 1, 512));
 }
 
 // A block is discarded at any moment while the client logs it again.

@@ -161,6 +161,9 @@ TEST_F(RingParts, ATurnLogsTheOldestBlockAgainBeforeItsSlotIsReused) {
   EXPECT_EQ(turns_->to_log_again(due, 5), std::nullopt) << "the access logs it itself";
   EXPECT_EQ(turns_->to_log_again(due + 1, 5), 6u);
   EXPECT_EQ(turns_->to_log_again(kMaintenanceEvery - 1, kNoBlock), 5u);
+  const Turn last = ring_.params.log_slots;  // the last turn that can log block 5 again
+  EXPECT_EQ(turns_->to_log_again(last, 5), 5u) << "block 6 is due, too, but has more time";
+  EXPECT_EQ(turns_->to_log_again(last + 1, 5), 6u);
 }
 
 }  // namespace
