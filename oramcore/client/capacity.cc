@@ -20,12 +20,13 @@ bool Capacity::wants_to_grow(std::uint64_t coming) const {
 }
 
 Task<Status> Capacity::reserve_at(Party server, unsigned height) {
-  const ReserveRequest request{tree_.epoch(), static_cast<std::uint8_t>(height)};
-  for (;;) {
-    auto answer = co_await servers_.ask_once(server, ReserveRequest::kType, encode(request));
-    if (answer) co_return Status{};
-    if (answer.error().code != Errc::need_open) co_return fail(answer.error());
-  }
+  const Bytes request = encode(ReserveRequest{tree_.epoch(), static_cast<std::uint8_t>(height)});
+  auto answer = co_await servers_.ask_once(server, ReserveRequest::kType, request);
+  // The session is open again. A server that says each time that it was restarted refuses.
+  if (!answer && answer.error().code == Errc::need_open)
+    answer = co_await servers_.ask_once(server, ReserveRequest::kType, request);
+  if (!answer) co_return fail(answer.error());
+  co_return Status{};
 }
 
 Bytes Capacity::takers() const {

@@ -59,7 +59,9 @@ Task<void> Rewriter::rewrite(Rewrite begun) {
     const Errc code = done.error().code;
     if (code == Errc::fenced || code == Errc::stale_vault || code == Errc::bad_request)
       ring_.die(done.error());
-    if (code == Errc::corrupt && attempts >= kAttempts) stopped_ = done.error();
+    // (The server's trouble is in status already.)
+    const bool is_told = code != Errc::corrupt && ring_.servers.trouble(kServer);
+    if (attempts >= kAttempts && !is_told) stopped_ = done.error();
     ring_.metrics.eviction_retries.add();
     if (told_.pass(ring_.now()))
       spdlog::warn("eviction {} is tried again: {}{}", begun.number, done.error().message,

@@ -53,14 +53,16 @@ void TopRefill::begin() {
 }
 
 /// Reads the whole log, to replace slots of the cache that are damaged. Blocks that the server has
-/// lost, too, are given up. If it sends something other than what was written, nothing is given up,
-/// and the volume stops in the end, as it does for other answers (values_of()).
+/// lost, too, are given up. If it sends something other than what was written, or nothing that can
+/// be decoded, nothing is given up, and the volume stops in the end, as it does for other answers
+/// (values_of()). It also stops if the server refuses.
 Task<void> TopRefill::refill_all() {
   spdlog::error("top.cache: {} blocks do not open; the log is read again", ring_.not_cached.size());
   for (unsigned again = 0; !ring_.dead; ++again) {
     const Turn until = ring_.tree.written;
     const auto lacking = co_await refill(until - std::min<Turn>(until, ring_.params.log_slots));
-    if (!lacking || ring_.dead || take_refilled(until, *lacking)) break;
+    if (!lacking && lacking.error().code != Errc::corrupt) ring_.die(lacking.error());
+    if (ring_.dead || (lacking && take_refilled(until, *lacking))) break;
     if (again == kReadsAgain)
       ring_.die(
           {Errc::corrupt,
@@ -84,7 +86,9 @@ bool TopRefill::take_refilled(Turn until, const Lacking& lacking) {
     const bool is_altered = lacking.altered.contains(place.turn);
     is_sound &= !is_altered;
     if (place.turn >= until || is_altered) ring_.not_cached.insert(block);
-    if (lacking.lost.contains(place.turn)) ring_.mark_unreadable(block);
+    // Other turns have used its slot of the log if it was given up in an earlier mount.
+    const bool is_past = place.turn + ring_.params.log_slots < until;
+    if (is_past || lacking.lost.contains(place.turn)) ring_.mark_unreadable(block);
   }
   return is_sound;
 }

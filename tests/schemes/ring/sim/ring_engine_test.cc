@@ -632,6 +632,57 @@ TEST_F(RingAnswers, ThatAskForASessionAgainAndAgainAreWaitedFor) {
   world.run_until([&] { return ended; });
 }
 
+// Whatever a server says each time, the client pauses before it asks again, and status shows it.
+TEST_F(RingAnswers, ThatAreRefusedAgainAndAgainAreWaitedFor) {
+  for (const Errc code : {Errc::need_open, Errc::unreachable, Errc::failed}) {
+    SCOPED_TRACE(static_cast<int>(code));
+    unsigned asked = 0;
+    world.network.filter = [&](Party from, Party to, const Bytes& message) {
+      if (type_of(message) != MessageType::retrieve || asked > 1000) return true;
+      asked += from == kClient;
+      if (from == kClient) return true;
+      Bytes refusal(message.begin(), message.begin() + Rpc::kHeaderSize);
+      refusal[4] = static_cast<std::uint8_t>(code);
+      world.network.deliver(from, to, std::move(refusal));
+      return false;
+    };
+    bool ended = false;
+    world.engine().read(2, [&](Result<Bytes> got) { ended = got.has_value(); });
+    world.pass(std::chrono::seconds(20));
+    EXPECT_GT(asked, 10u);
+    EXPECT_LT(asked, 25u);
+    EXPECT_TRUE(world.engine().status().servers.front().trouble);
+    world.network.filter = {};
+    world.run_until([&] { return ended; });
+    world.settle();
+    EXPECT_FALSE(world.engine().status().servers.front().trouble);
+  }
+}
+
+// A server that says each time that it was restarted, but only when the tree is to grow, keeps it
+// from growing. It is asked a few times for each eviction.
+TEST_F(RingAnswers, ThatRefuseRoomAgainAndAgainCountAsRefusals) {
+  unsigned asked = 0;
+  world.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (type_of(message) != MessageType::reserve || asked > 1000) return true;
+    asked += from == kClient;
+    if (from == kClient) return true;
+    Bytes refusal(message.begin(), message.begin() + Rpc::kHeaderSize);
+    refusal[4] = static_cast<std::uint8_t>(Errc::need_open);
+    world.network.deliver(from, to, std::move(refusal));
+    return false;
+  };
+  Status written;
+  for (BlockId block = kBlocks; written && block < 10 * kBlocks; ++block)
+    written = world.write(block, pattern(block, 1, 512));
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, Errc::disk_full) << written.error().message;
+  EXPECT_GT(asked, 1u);
+  EXPECT_LT(asked, 200u);
+  world.network.filter = {};
+  expect_all();
+}
+
 // If a server's rows are not what was stored, evictions stop, and nothing else is affected.
 TEST_F(RingAnswers, OfEvictionsThatDoNotFitStopEvictionsAndGiveUpNothing) {
   {
@@ -646,6 +697,29 @@ TEST_F(RingAnswers, OfEvictionsThatDoNotFitStopEvictionsAndGiveUpNothing) {
     world.run_until([&] { return world.engine().status().evictions_stopped.has_value(); });
     EXPECT_EQ(world.engine().status().failure, "");
   }
+  world.run_until([&] { return !world.engine().status().evictions_stopped.has_value(); });
+  expect_all();
+}
+
+// The same if nothing can be made of its answers.
+TEST_F(RingAnswers, OfEvictionsThatCannotBeDecodedStopEvictions) {
+  unsigned asked = 0;
+  world.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (type_of(message) != MessageType::fetch_rows) return true;
+    asked += from == kClient;
+    if (from == kClient) return true;
+    world.network.deliver(from, to, Bytes(message.begin(), message.begin() + Rpc::kHeaderSize + 1));
+    return false;
+  };
+  for (BlockId block = 0; block < 3; ++block)
+    ASSERT_GOOD(world.write(block, pattern(block, 1, 512)));
+  const Duration begun = world.clock.now();
+  world.run_until([&] { return world.engine().status().evictions_stopped.has_value(); });
+  world.pass(std::chrono::seconds(20));
+  const auto seconds = (world.clock.now() - begun) / std::chrono::seconds(1);
+  EXPECT_LT(asked, 3 * (5 + seconds) * world.engine().status().height);
+  EXPECT_EQ(world.engine().status().failure, "");
+  world.network.filter = {};
   world.run_until([&] { return !world.engine().status().evictions_stopped.has_value(); });
   expect_all();
 }
@@ -1014,6 +1088,45 @@ TEST_P(LastTurns, ReadABlockThatTheCacheHasLost) {
   }
   ASSERT_NO_FATAL_FAILURE(until_ended(1 + static_cast<unsigned>(GetParam())));
   ASSERT_NO_FATAL_FAILURE(expect_content());
+}
+
+// A server sends something that is not the log whenever it is read.
+TEST_P(LastTurns, EndTheVolumeIfTheLogNeverComes) {
+  log.emplace(world, MessageType::read_log, [](ReadLogAnswer& answer) { answer.slots.clear(); });
+  const Duration begun = world.clock.now();
+  for (unsigned i = 1; i <= GetParam() + 1; ++i) {
+    const BlockId other = (block + i) % 7;
+    world.engine().write(other, pattern(other, 2, 512), [this](const Status&) { ++ended; });
+  }
+  world.run_until([&] { return ended == GetParam() + 1 || log->questions > 100; });
+  EXPECT_EQ(log->questions, 3u);
+  EXPECT_GE(world.clock.now() - begun, 2 * Servers::kRetryAfter);
+  EXPECT_NE(world.engine().status().failure, "");
+  log.reset();
+  world.kill(kClient);
+}
+
+// A block that was given up in an earlier mount is tried again in the next one, but only once.
+TEST_F(RingTurns, AreNotAllSpentOnABlockThatNothingCanRestore) {
+  place.turn = tree.written - params.log_slots - 5;
+  changes.places[block] = place;
+  ASSERT_GOOD(state->commit(tree, changes, {}));
+  state.reset();
+  ASSERT_GOOD(world.open_client());
+  world.disk(kClient).rot("top.cache", place.cache_slot * std::uint64_t{params.slot_size} + 99, 1);
+  unsigned read = 0;
+  world.network.observer = [&](Party, Party, const Bytes& message) {
+    read += is_question(message) && type_of(message) == MessageType::read_log &&
+            decode<ReadLogRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize))->first == 0;
+  };
+  for (unsigned i = 0; i < 30; ++i) {
+    const BlockId other = (block + 1 + i % 5) % 7;
+    ASSERT_GOOD(world.write(other, pattern(other, 1, 512)));
+    world.settle();
+  }
+  world.network.observer = {};
+  EXPECT_EQ(read, 1u);
+  EXPECT_EQ(world.engine().status().unreadable, 1u);
 }
 
 // ---- top.cache on a disk that is full, or has bad places
