@@ -85,8 +85,7 @@ Task<Result<Payload>> RingRetriever::values_of(Turn turn, Query& query) {
   }
 }
 
-/// Reads a slot of the top's cache: that of the block if it lies there, otherwise a random one. The
-/// server must not learn from the time taken which of the two it was.
+/// Reads a slot of the top's cache: that of the block if it lies there, otherwise a random one.
 Task<void> RingRetriever::read_cache(BlockId block, std::optional<Place> place, CacheRead& to) {
   if (place)
     to.found.emplace(co_await top_.read_held(block, *place));
@@ -98,12 +97,16 @@ Task<void> RingRetriever::read_cache(BlockId block, std::optional<Place> place, 
 
 Task<Result<std::optional<OpenedBlock>>> RingRetriever::retrieve(Turn turn, Query query) {
   const BlockId block = query.record.block;
-  // Runs while the answers are in transit.
-  CacheRead cached;
+  // Two slots are read while the answers are in transit. The server must not learn from the time
+  // taken whether the block lies in the top. Its own slot was perhaps just written, and is in
+  // memory, so a random one is always read, too.
+  CacheRead cached, other;
   ring_.start(
       read_cache(block, query.holds_cache ? std::optional(query.place) : std::nullopt, cached));
+  ring_.start(read_cache(block, std::nullopt, other));
   const auto answer = co_await values_of(turn, query);
   while (!cached.ended) co_await cached.end.wait();
+  while (!other.ended) co_await other.end.wait();
   if (!answer) co_return fail(answer.error());
   // An unwanted value takes equally long, because the server sees how long after its answer the
   // log's write follows.
