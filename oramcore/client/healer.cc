@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
+#include <numeric>
+
 #include "oramcore/base/rules.h"
 #include "oramcore/sharing/shamir.h"
 
@@ -24,10 +26,8 @@ Task<Status> Healer::heal() {
   if (rounds_ > round) co_return Status{};
   ++rounds_;
   co_await turn_.begin();
-  const DamageRequest request{state_.session.epoch, state_.tree.tree_version, state_.tree.written};
   Damage damage;
-  Status status =
-      co_await add_damage(DamageRequest::kType, encode(request), state_.servers_in_step(), damage);
+  Status status = co_await add_all_damage(damage);
   std::set<BucketIndex> buckets;
   for (const auto& [at, servers] : damage) buckets.insert(at.bucket);
   if (status) status = co_await heal_slots(std::move(damage), Loss::zeroed);
@@ -37,6 +37,30 @@ Task<Status> Healer::heal() {
     status = co_await settler_.compare(std::move(buckets), holders);
   turn_.end();
   co_return status;
+}
+
+/// Adds the damage that the servers in step report. A server that does not say, or that says what
+/// cannot be, is named, and what the others report counts. If more servers refuse than may lie,
+/// returns an error.
+Task<Status> Healer::add_all_damage(Damage& to) {
+  const Bytes asked = state_.in_step.members();
+  const DamageRequest request{state_.session.epoch, state_.tree.tree_version, state_.tree.written};
+  auto answers = co_await for_each_of(asked, [&](Party server) {
+    return add_damage(DamageRequest::kType, encode(request), {server}, to);
+  });
+  if (state_.dead) co_return fail(*state_.dead);
+  std::size_t refusing = 0;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (answers[i]) continue;
+    const Error& error = answers[i].error();
+    const bool is_invalid = error.code == Errc::failed;
+    if (!(is_invalid || SlotShares::is_refusal(error.code)) ||
+        ++refusing > state_.params.scheme.threshold)
+      co_return fail(error);
+    slots_.lied(asked[i],
+                fmt::format("it does not say which slots are damaged: {}", error.message));
+  }
+  co_return Status{};
 }
 
 Task<Status> Healer::prove_rest() {
@@ -61,8 +85,15 @@ Task<Status> Healer::add_damage(MessageType question, Bytes message, std::set<Pa
     const auto found = decode<DamageAnswer>(answers[i]->body());
     if (!found || !std::ranges::all_of(found->slots, [&](SlotAddress at) { return has_slot(at); }))
       co_return fail(Errc::failed, "server {} sent an invalid answer", asked[i]);
-    for (const SlotAddress at : found->slots)
-      if (of == kEveryBucket || at.bucket == of) to[at].insert(asked[i]);
+    for (const SlotAddress at : found->slots) {
+      if (of != kEveryBucket && at.bucket != of) continue;
+      if (settler_.is_settled(at))
+        to[at].insert(asked[i]);
+      else
+        slots_.lied(asked[i],
+                    fmt::format("it calls slot {} of the root damaged, which no write has reached",
+                                at.slot));
+    }
   }
   co_return Status{};
 }
@@ -218,6 +249,7 @@ Task<Healer::SlotFound> Healer::find_shares(SlotAddress at, const std::set<Party
   for (unsigned again = 0;; ++again) {
     SlotFound found;
     std::vector<Bytes> shares;
+    std::size_t refusing = 0;
     const auto answers = co_await slots_.read(at, asked);
     for (std::size_t i = 0; i < asked.size(); ++i) {
       const auto& answer = answers[i];
@@ -228,9 +260,13 @@ Task<Healer::SlotFound> Healer::find_shares(SlotAddress at, const std::set<Party
       }
       found.to_write.push_back(asked[i]);
       if (!answer && answer.error().code == Errc::corrupt) found.damaged.push_back(asked[i]);
-      if (!answer && answer.error().code != Errc::corrupt &&
-          (!found.unread || found.unread->code == Errc::failed))
-        found.unread = answer.error();
+      if (answer || answer.error().code == Errc::corrupt) continue;
+      Error error = answer.error();
+      if (SlotShares::is_refusal(error.code) && ++refusing <= state_.params.scheme.threshold) {
+        slots_.lied(asked[i], fmt::format("it does not show its share: {}", error.message));
+        error.code = Errc::failed;  // it counts as if it could not be read
+      }
+      if (!found.unread || found.unread->code == Errc::failed) found.unread = std::move(error);
     }
     found.agreement = agreement_on(at, found.intact, shares);
     if (found.agreement)
@@ -296,41 +332,71 @@ Task<Status> Healer::heal_through_client(SlotAddress at, std::set<Party> damaged
     // starts over if it is interrupted.
     found.to_write.insert(found.to_write.begin(), found.intact.begin(), found.intact.end());
   }
+  const auto share_of = [&](Party server) {
+    return lost ? Bytes(state_.params.slot_size()) : found.agreement->share_of(server);
+  };
+  std::set<Party> refusing;
   state_.contents.zeroing += lost;
-  Status written;
-  for (const Party server : found.to_write) {
-    const Bytes share = lost ? Bytes(state_.params.slot_size()) : found.agreement->share_of(server);
-    written = co_await slots_.write(server, at, share);
-    if (!written && written.error().code == Errc::bad_request &&
-        state_.in_step.may_do_without(server))
-      written = fail(Errc::failed, "{}", written.error().message);
-    if (!written) break;
-    if (!lost) slots_.healed(server, at);
-  }
+  const Status written = co_await write_shares(at, found.to_write, share_of, refusing);
   state_.contents.zeroing -= lost;
   state_.contents.changed += lost;
+  for (const Party server : found.to_write)
+    if (written && !lost && !refusing.contains(server)) slots_.healed(server, at);
   if (lost || !written || loss == Loss::left || state_.params.security != Security::malicious ||
       !rule_holds(Rule::fresh_shares))
     co_return written;
   S3O_CO_TRY(co_await prover_.forget(at));
   Bytes content = found.agreement->share_of(0);
-  co_return co_await share_again(at, std::move(content));
+  co_return co_await share_again(at, std::move(content), damaged);
+}
+
+/// Writes to one server after the other. A server that refuses its share is named, and the others
+/// get theirs: if it is not honest, its share counts for nothing. If more servers refuse than may
+/// lie, returns their error. A mirror can do without a server; then it may be that this one has
+/// just left or come back, and the slot is healed again.
+Task<Status> Healer::write_shares(SlotAddress at, const std::vector<Party>& to,
+                                  std::function<Bytes(Party)> share_of, std::set<Party>& refusing) {
+  for (const Party server : to) {
+    const Status written = co_await slots_.write(server, at, share_of(server));
+    if (written) continue;
+    const Error& error = written.error();
+    if (!SlotShares::is_refusal(error.code)) co_return written;
+    if (state_.in_step.may_do_without(server)) co_return fail(Errc::failed, "{}", error.message);
+    refusing.insert(server);
+    if (refusing.size() > state_.params.scheme.threshold) co_return written;
+  }
+  for (const Party server : refusing)
+    slots_.lied(server,
+                fmt::format("it refuses a share of slot {} of bucket {}", at.slot, at.bucket));
+  co_return Status{};
 }
 
 /// Gives every server a fresh share, once all of them hold a share. Then nothing shows whether the
 /// slot needed healing, and a wrong share that someone planted is worth nothing. The servers are
 /// written one after the other, so that t + 1 consistent shares exist at any time; if this is
 /// interrupted, the next read settles the slot.
-Task<Status> Healer::share_again(SlotAddress at, Bytes content) {
+///
+/// If more servers than may lie say that there is no such slot, the servers that claimed damage in
+/// it have lied: no eviction has written its bucket.
+Task<Status> Healer::share_again(SlotAddress at, Bytes content, const std::set<Party>& claiming) {
   const std::vector<Bytes> fresh =
       create_shares(state_.params.scheme, content, state_.environment.random);
+  std::vector<Party> all(state_.servers.count());
+  std::iota(all.begin(), all.end(), Party{1});
+  std::set<Party> refusing;
   ++state_.contents.zeroing;
-  Status written;
-  for (Party server = 1; written && server <= state_.servers.count(); ++server)
-    written = co_await slots_.write(server, at, fresh[server - 1u]);
+  Status written = co_await write_shares(
+      at, all, [&](Party server) { return fresh[server - 1u]; }, refusing);
   --state_.contents.zeroing;
   ++state_.contents.changed;
-  co_return written;
+  const std::size_t most = state_.params.scheme.threshold;
+  if (written || written.error().code != Errc::bad_request || refusing.size() <= most ||
+      claiming.size() > most)
+    co_return written;
+  for (const Party server : claiming)
+    slots_.lied(server, fmt::format("it calls slot {} of bucket {} damaged, which does not exist",
+                                    at.slot, at.bucket));
+  co_return Status{};
 }
 
 }  // namespace s3oram

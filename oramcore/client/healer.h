@@ -3,6 +3,7 @@
 // the client sees their content.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 
@@ -39,13 +40,15 @@ class Healer {
   // ---- only while the caller holds the HealingTurn
 
   static constexpr BucketIndex kEveryBucket = 0;
-  /// Adds the damage that these servers report, in one bucket or in all.
+  /// Adds the damage that these servers report, in one bucket or in all. Leaves out slots that no
+  /// honest server reports, because they are not written or are just being written.
   Task<Status> add_damage(MessageType question, Bytes message, std::set<Party> servers, Damage& to,
                           BucketIndex of = kEveryBucket);
   Task<Status> heal_slots(Damage damage, Loss loss);
 
  private:
   struct SlotFound;
+  Task<Status> add_all_damage(Damage& to);
   Task<Status> prove_rest();
   bool has_slot(SlotAddress at) const;
   Task<Status> heal_some(Damage& damage, Loss loss);
@@ -60,7 +63,9 @@ class Healer {
   std::optional<Agreement> agreement_on(SlotAddress at, const Bytes& servers,
                                         const std::vector<Bytes>& shares) const;
   Task<Status> heal_through_client(SlotAddress at, std::set<Party> damaged, Loss loss);
-  Task<Status> share_again(SlotAddress at, Bytes content);
+  Task<Status> write_shares(SlotAddress at, const std::vector<Party>& to,
+                            std::function<Bytes(Party)> share_of, std::set<Party>& refusing);
+  Task<Status> share_again(SlotAddress at, Bytes content, const std::set<Party>& claiming);
 
   VolumeState& state_;
   Committer& committer_;

@@ -331,8 +331,13 @@ Task<Result<std::size_t>> Prover::put_right_at(Party server, const Proof& proof,
     if (right[slot] &&
         (!shown.shows(server, slot) || shown.shares.at(server)[slot] != right[slot])) {
       const SlotAddress at = address(proof.bucket, slot);
-      S3O_CO_TRY(co_await slots_.write(server, at, *right[slot]));
-      slots_.healed(server, at);
+      const Status written = co_await slots_.write(server, at, *right[slot]);
+      if (!written && !SlotShares::is_refusal(written.error().code))
+        co_return fail(written.error());
+      if (written)
+        slots_.healed(server, at);
+      else
+        slots_.lied(server, fmt::format("it refuses its right share of bucket {}", proof.bucket));
     } else if (!right[slot] && proof.was_restored(server, slot)) {
       ++left;
       if (shown.shows(server, slot)) unproven.push_back(slot);
@@ -347,7 +352,14 @@ Task<Status> Prover::disown(Party server, BucketIndex bucket, std::vector<std::u
   const DisownRequest request{state_.session.epoch, state_.tree.tree_version, bucket,
                               std::move(slots)};
   const auto done = co_await state_.servers.ask(server, DisownRequest::kType, encode(request));
-  if (!done) co_return fail(done.error());
+  if (state_.dead) co_return fail(*state_.dead);
+  // More servers than may lie say that another client has the volume.
+  const bool is_taken =
+      !done && (done.error().code == Errc::fenced || done.error().code == Errc::stale_vault);
+  if (!done)
+    co_return fail(is_taken ? done.error().code : Errc::failed,
+                   "server {} does not disown shares that cannot be proven: {}", server,
+                   done.error().message);
   spdlog::error(
       "server {} was sent {} shares of bucket {} that cannot be proven, and they are not used: too "
       "few other servers show the shares that they had when the bucket was written",

@@ -49,7 +49,6 @@ Task<Status> Settler::compare(BucketIndex bucket, const Bytes& servers) {
   co_return Status{};
 }
 
-/// Returns whether no write to the slot is under way.
 bool Settler::is_settled(SlotAddress at) const {
   if (at.bucket != kRoot || at.slot >= state_.params.root_buffer_slots()) return true;
   const unsigned every = state_.params.evict_every;

@@ -22,9 +22,11 @@ class Settler {
   /// Reads all shares of a slot, and replaces those that contradict the t + 1 whose content opens.
   /// Returns the content; std::nullopt if too few shares open or can be read.
   Task<Result<std::optional<Bytes>>> settle(SlotAddress at, const Bytes& asked);
+  /// Returns whether no write to the slot is under way. Slots that no write has reached are not
+  /// settled either.
+  bool is_settled(SlotAddress at) const;
 
  private:
-  bool is_settled(SlotAddress at) const;
   bool fit_together(const std::vector<Bytes>& digests, const Bytes& servers) const;
 
   VolumeState& state_;

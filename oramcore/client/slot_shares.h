@@ -23,6 +23,15 @@ class SlotShares {
   /// Returns how many slots are read at a time.
   std::size_t at_once() const;
 
+  /// Returns whether Servers::ask() may return this error because the server refuses, although the
+  /// others do not. An honest server may refuse to write a slot that it does not have, and calls a
+  /// share damaged if it is.
+  static bool is_refusal(Errc code) {
+    return code == Errc::bad_request || code == Errc::corrupt || code == Errc::former_view;
+  }
+  /// Names the server in the log and in the status. `how` says what it did.
+  void lied(Party server, std::string_view how);
+
   /// Counts and logs a share that was put right.
   void healed(Party server, SlotAddress at);
   /// Counts a slot that is lost because these servers say that their shares are damaged.

@@ -354,6 +354,28 @@ MUTANTS = [
         "if (refusing_[type].size() > threshold_)", "if (!refusing_[type].empty())",
         LYING, "*LyingRetrieval.ARefusalOfOneServerEndsNothing/*"),
     Mutant(
+        "damage-refusal-counts", "A server that does not say which slots are damaged ends nothing",
+        ENGINE + "healer.cc",
+        "++refusing > state_.params.scheme.threshold)\n      co_return fail(error);",
+        "++refusing > 0)\n      co_return fail(error);",
+        LYING, "*LyingHealing.ARefusalToReportDamageEndsNothing/*"),
+    Mutant(
+        "healed-share-refusal-counts", "A server that refuses a healed share ends nothing",
+        ENGINE + "healer.cc",
+        "if (refusing.size() > state_.params.scheme.threshold) co_return written;",
+        "if (!refusing.empty()) co_return written;",
+        LYING, "*LyingHealing.ARefusalOfAHealedShareEndsNothing/*"),
+    Mutant(
+        "damage-anywhere", "Nothing is healed in a root slot that no write has reached",
+        ENGINE + "healer.cc",
+        "if (settler_.is_settled(at))", "if (settler_.is_settled(at) || at.slot < 100)",
+        LYING, "*NewVolume.DamageInSlotsThatDoNotExistEndsNothing/*"),
+    Mutant(
+        "proof-refusal-counts", "A server that refuses its own right share ends nothing",
+        ENGINE + "prover.cc",
+        "if (!written && !SlotShares::is_refusal(written.error().code))", "if (!written)",
+        "marks_test", "*Marks.ARefusalOfARightShareEndsNothing/*"),
+    Mutant(
         "reopening-believed", "What one server says when its session is opened again ends nothing",
         ENGINE + "servers.cc",
         "answer = weigh(server, OpenRequest::kType, fail(reopened.error()));",

@@ -365,6 +365,45 @@ TEST_P(Marks, AreComparedBeforeTheNextEviction) {
   ASSERT_NO_FATAL_FAILURE(check_contents());
 }
 
+// After a repair that failed, and before the next eviction, a repaired server is to get the shares
+// that fit its mark. It refuses them, but nobody depends on what it stores.
+TEST_P(Marks, ARefusalOfARightShareEndsNothing) {
+  ASSERT_NO_FATAL_FAILURE(fill_and_settle());
+  ASSERT_OK(cluster_.close_client());
+  damage_slots(2, cluster_.params().bucket_size);
+  cluster_.stop_server(2);
+  cluster_.start_server(2);
+  ASSERT_OK(cluster_.open_client());
+  unsigned refused = 0;
+  bool repairs = true;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (from != 2 || to != kClient || !is_answer(message)) return true;
+    Bytes lie = message;
+    if (type_of(message) == MessageType::mark_buckets) {
+      if (repairs) lie.resize(Rpc::kHeaderSize);
+      lie[repairs ? 4 : lie.size() - 3] ^= static_cast<std::uint8_t>(Errc::unsupported);
+    } else if (type_of(message) == MessageType::read_slot && message[4] == 0 && !repairs) {
+      lie.back() ^= 1;
+    } else if (type_of(message) == MessageType::heal_slot && !repairs) {
+      ++refused;
+      lie.resize(Rpc::kHeaderSize);
+      lie[4] = static_cast<std::uint8_t>(Errc::corrupt);
+    } else {
+      return true;
+    }
+    cluster_.network.deliver(from, to, lie);
+    return false;
+  };
+  ASSERT_FALSE(repair({}));
+  repairs = false;
+  for (BlockId block = 0; block < 4; ++block) ASSERT_NO_FATAL_FAILURE(write(block, 20));
+  settle_evictions();
+  cluster_.network.filter = {};
+  EXPECT_GT(refused, 0u);
+  EXPECT_EQ(cluster_.engine().status().failure, "");
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
 // Server 3 has got its shares from a liar, in a repair of which vault.db does not know.
 TEST_P(Marks, AreAskedForOfAWholeRepairedServer) {
   ASSERT_NO_FATAL_FAILURE(fill_and_settle());
