@@ -104,13 +104,13 @@ Task<Result<std::optional<Bytes>>> Settler::settle(SlotAddress at, const Bytes& 
   for (const Party server : servers) {
     if (agreement->holds(server)) continue;
     const auto written = co_await slots_.write(server, at, agreement->share_of(server));
-    if (!written && written.error().code == Errc::bad_request) {
-      // The slot has no write at this server, so there is no share to replace.
-      spdlog::error("server {} sent a wrong share of slot {} of bucket {}: it is faulty or lies",
-                    server, at.slot, at.bucket);
+    if (!written && !SlotShares::is_refusal(written.error().code)) co_return fail(written.error());
+    if (!written) {
+      // It has no such slot, or says so. The others' shares are right whatever it stores.
+      slots_.lied(server,
+                  fmt::format("it sent a wrong share of slot {} of bucket {}", at.slot, at.bucket));
       continue;
     }
-    if (!written) co_return fail(written.error());
     slots_.healed(server, at);
     changed = true;
   }

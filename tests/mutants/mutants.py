@@ -428,6 +428,11 @@ MUTANTS = [
         "largest_answer_[{from, found->second->type}]", "largest_answer_[{from, 4}]",
         "rpc_test", "RpcTest.AGiantAnswerToOneQuestionMakesNobodyElsePatient"),
     Mutant(
+        "right-share-refusal-counts", "A server that refuses the right share costs no read",
+        ENGINE + "settler.cc",
+        "if (!written && !SlotShares::is_refusal(written.error().code))", "if (!written)",
+        LYING, "*LyingRetrieval.ARefusalOfARightShareCostsNoRead/*"),
+    Mutant(
         "any-block-settles", "A slot is settled only on the block that belongs in it",
         ENGINE + "volume_state.cc",
         "return label.block == resident.block && label.version == resident.version;",

@@ -193,6 +193,57 @@ TEST_P(LyingRetrieval, AReadOfNothingFindsAWrongShare) {
   ASSERT_NO_FATAL_FAILURE(check_contents());
 }
 
+// A server spoils its part of an answer twice, shows a wrong share of a slot on the path, and does
+// not take the right one. The shares of the others are right, so the read is, too, and the block
+// gets a new path.
+TEST_P(LyingRetrieval, ARefusalOfARightShareCostsNoRead) {
+  const auto quorum = static_cast<Party>(cluster_.params().scheme.quorum());
+  unsigned moved = 0;
+  for (Party liar = 1; liar <= quorum; ++liar)
+    for (const Errc code : {Errc::bad_request, Errc::corrupt, Errc::former_view}) {
+      SCOPED_TRACE(fmt::format("server {}, code {}", liar, static_cast<int>(code)));
+      lie(liar, 2);
+      bool shown = false, refused = false;
+      const auto spoil = cluster_.network.filter;
+      cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+        if (from != liar || to != kClient || !is_answer(message)) return spoil(from, to, message);
+        Bytes lie = message;
+        if (type_of(message) == MessageType::read_slot && message[4] == 0 && !shown) {
+          shown = true;
+          lie[Rpc::kHeaderSize + 40] ^= 1;
+        } else if (type_of(message) == MessageType::heal_slot) {
+          refused = true;
+          lie.resize(Rpc::kHeaderSize);
+          lie[4] = static_cast<std::uint8_t>(code);
+        } else {
+          return spoil(from, to, message);
+        }
+        cluster_.network.deliver(from, to, lie);
+        return false;
+      };
+      std::set<Leaf> leaves;
+      cluster_.network.observer = [&](Party from, Party, const Bytes& message) {
+        if (from != kClient || type_of(message) != MessageType::retrieve) return;
+        leaves.insert(decode<RetrieveRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize))->leaf);
+      };
+      const auto content = cluster_.read(3);
+      ASSERT_OK(content);
+      EXPECT_EQ(*content, pattern(3, newest_[3], test::kBlockSize));
+      cluster_.settle();
+      EXPECT_EQ(lies_, 2u);
+      EXPECT_TRUE(shown);
+      EXPECT_TRUE(refused);
+      EXPECT_EQ(leaves.size(), 1u);
+      cluster_.network.filter = {};
+      ASSERT_OK(cluster_.read(3));
+      cluster_.network.observer = {};
+      moved += leaves.size() > 1;  // only a few bits of a leaf are sent, so it may look the same
+      EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+    }
+  EXPECT_GT(moved, 0u);
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
 // A server that planted a wrong share, or that helps with a new one, gains nothing: when an access
 // heals a slot, no server keeps its share of the slot.
 TEST_P(LyingRetrieval, HealingGivesEveryServerAFreshShare) {
