@@ -51,6 +51,17 @@ class RootUpload {
   virtual std::vector<Party> relayed_by(Party server) const = 0;
 };
 
+/// What the servers' answers show about the rows of an eviction.
+struct RowsVerdict {
+  /// Errors: servers_disagree, saying what is inconsistent; the text never depends on the plan.
+  Status status;
+  // If it failed, the servers that differ from what is right; empty if that is not known. Each of
+  // them is faulty or lies, except that other servers may have sent it the wrong rows.
+  Bytes false_list;  // the server asked for the list of the path has sent another one
+  Bytes other_path;  // they had another path than t + 1 servers that agree
+  Bytes other_rows;  // they have other rows than the plan prescribes
+};
+
 /// Questions to the servers about an eviction that all have prepared, asked before it is decided.
 class EvictionCheck {
  public:
@@ -63,9 +74,9 @@ class EvictionCheck {
   /// Does the work that needs no answer. Must be called once; on any thread.
   virtual void expect() = 0;
   /// Compares the answers of the servers in step, answers[i] from servers[i], with what the plan
-  /// prescribes. Must be called after expect(); on any thread. Errors: servers_disagree, saying
-  /// what is inconsistent; the text never depends on the plan.
-  virtual Status verdict(ByteSpan servers, const std::vector<CertifyAnswer>& answers) const = 0;
+  /// prescribes. Must be called after expect(); on any thread.
+  virtual RowsVerdict verdict(ByteSpan servers,
+                              const std::vector<CertifyAnswer>& answers) const = 0;
 };
 
 /// Raw shares of the slots of a path, by server and then in the order of the slots. Holds the
@@ -96,6 +107,7 @@ class ReportCheck {
 struct SchemeOrders {
   std::vector<Bytes> messages;         // PrepareRequest::orders for servers 1 to l
   std::shared_ptr<ReportCheck> check;  // null if the scheme has none
+  Bytes workers = {};                  // the servers that make the rows; empty if all do
 };
 
 /// Serves one volume. Methods are called on one thread, unless they say otherwise.
@@ -165,12 +177,13 @@ class ClientScheme {
                               std::uint64_t epoch, unsigned tries, const InStep& servers,
                               Random& random) = 0;
   /// Returns the questions for the servers in step, or null if the scheme has none. Draws the
-  /// questions now, so it must not be called before all servers have prepared.
+  /// questions now, so it must not be called before all servers have prepared. `tries` is that of
+  /// orders().
   virtual std::unique_ptr<EvictionCheck> check(const EvictionPlan& plan, const EvictionId& id,
-                                               unsigned height, std::uint64_t epoch,
+                                               unsigned height, std::uint64_t epoch, unsigned tries,
                                                const InStep& servers) {
     static_cast<void>(plan), static_cast<void>(id), static_cast<void>(servers);
-    static_cast<void>(height), static_cast<void>(epoch);
+    static_cast<void>(height), static_cast<void>(epoch), static_cast<void>(tries);
     return nullptr;
   }
 };

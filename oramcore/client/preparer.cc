@@ -52,6 +52,9 @@ Task<Status> Preparer::prepare(const EvictionPlan& plan, EvictionId& id, unsigne
   Random& random = theoretic ? state_.environment.random : prg;
   auto orders = state_.scheme->orders(plan, id, state_.tree.height, state_.session.epoch, tries,
                                       state_.in_step, random);
+  suspects_.begin(id.eviction);
+  tries_ = tries;
+  workers_ = orders.workers;
   const Bytes takers = state_.in_step.takers();
   const auto check = rule_holds(Rule::hop_check) ? std::move(orders.check) : nullptr;
   const auto work = std::make_shared<CheckWork>();
@@ -167,8 +170,8 @@ Task<Status> Preparer::discard(EvictionId id) {
 }
 
 Task<Status> Preparer::certify(const EvictionPlan& plan, EvictionId id) {
-  const std::shared_ptr<EvictionCheck> check =
-      state_.scheme->check(plan, id, state_.tree.height, state_.session.epoch, state_.in_step);
+  const std::shared_ptr<EvictionCheck> check = state_.scheme->check(
+      plan, id, state_.tree.height, state_.session.epoch, tries_, state_.in_step);
   if (!check || !rule_holds(Rule::row_check)) co_return Status{};
   const auto work = std::make_shared<CheckWork>();
   state_.start(expect(check, work));
@@ -182,20 +185,16 @@ Task<Status> Preparer::certify(const EvictionPlan& plan, EvictionId id) {
   auto answers = co_await all(std::move(asking));
   while (!work->done) co_await work->ended.wait();
   if (state_.dead) co_return fail(*state_.dead);
-  Status status;
+  RowsVerdict verdict;
   std::vector<CertifyAnswer> reports;
-  for (std::size_t i = 0; i < members.size(); ++i)
-    if (answers[i])
-      reports.push_back(*answers[i]);
-    else
-      status = fail(answers[i].error());
-  if (status)
-    status =
-        co_await offload(state_.environment.pool, [&] { return check->verdict(members, reports); });
-  if (!status) {
-    S3O_CO_TRY(co_await discard(id));
-    co_return status;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (answers[i]) reports.push_back(*answers[i]);
+    if (!answers[i]) verdict.status = fail(answers[i].error());
   }
+  if (verdict.status)
+    verdict =
+        co_await offload(state_.environment.pool, [&] { return check->verdict(members, reports); });
+  if (!verdict.status) co_return co_await after_failed_check(id, members, std::move(verdict));
   answers.erase(answers.begin(), answers.begin() + static_cast<std::ptrdiff_t>(members.size()));
   co_return co_await certify_new_rows(id, reports.front(), followers, std::move(answers));
 }
@@ -208,6 +207,48 @@ Task<Result<CertifyAnswer>> Preparer::ask_to_certify(Party server, Bytes questio
   auto report = decode<CertifyAnswer>(answer->body());
   if (!report) co_return fail(Errc::servers_disagree, "server {} sent an invalid answer", server);
   co_return std::move(*report);
+}
+
+Task<Status> Preparer::after_failed_check(EvictionId id, Bytes members, RowsVerdict verdict) {
+  S3O_CO_TRY(co_await discard(id));
+  if (verdict.status.error().code != Errc::servers_disagree) co_return verdict.status;
+  suspects_.add(workers_, verdict);
+  // By now, every server has worked in some attempts and not in others.
+  const bool last = suspects_.failed() >= members.size();
+  bool goes_on = do_without_proven(verdict.status.error());
+  if (!goes_on && last) goes_on = do_without_odd(members, verdict);
+  if (goes_on) co_return fail(Errc::unreachable, "{}", verdict.status.error().message);
+  co_return verdict.status;
+}
+
+/// Names the servers that have been shown to lie. Returns whether one of them is left out.
+bool Preparer::do_without_proven(const Error& found) {
+  bool leaves = false;
+  for (const Party server : suspects_.proven()) {
+    if (!state_.in_step.holds(server)) continue;
+    const Error named{Errc::servers_disagree,
+                      fmt::format("server {} is faulty or lies ({})", server, found.message)};
+    spdlog::error("eviction {}: {}", state_.tree.tree_version, named.message);
+    state_.servers.troubles().lied(server, named, state_.now());
+    leaves |= attendance_.do_without(server, "is faulty or lies");
+  }
+  return leaves;
+}
+
+/// Has the servers left out that differ from the others, although another server may have sent them
+/// wrong rows, because otherwise evictions would stop. The others are right, and are enough.
+bool Preparer::do_without_odd(const Bytes& members, const RowsVerdict& verdict) {
+  std::set<Party> odd;
+  for (const Bytes& some : {verdict.false_list, verdict.other_path, verdict.other_rows})
+    odd.insert(some.begin(), some.end());
+  if (odd.empty() || members.size() - odd.size() < state_.in_step.needed()) return false;
+  bool leaves = false;
+  for (const Party server : odd)
+    leaves |= attendance_.do_without(
+        server,
+        "does not have the rows of the others: it is faulty or lies, or one that sent it "
+        "the rows is");
+  return leaves;
 }
 
 /// Checks the rows of the servers that took part and were not in step when they were asked, against

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "oramcore/client/stragglers.h"
+#include "oramcore/client/suspects.h"
 
 namespace s3oram {
 
@@ -17,7 +18,10 @@ struct Dispute {
 class Preparer {
  public:
   Preparer(VolumeState& state, Attendance& attendance)
-      : state_(state), attendance_(attendance), stragglers_(state, attendance) {}
+      : state_(state),
+        attendance_(attendance),
+        stragglers_(state, attendance),
+        suspects_(state.servers.count(), state.params.scheme.threshold) {}
 
   /// Gives the servers their orders and waits until all have prepared. `tries` is the number of
   /// earlier attempts. After a failure, no server has the attempt. Errors: servers_disagree (the
@@ -26,7 +30,8 @@ class Preparer {
                        unsigned tries);
   /// Makes the servers certify what they have prepared. Call it when all have prepared: the results
   /// of a server that lies are then fixed before it knows what it is asked. After a failure, no
-  /// server has the attempt. Errors: those of prepare().
+  /// server has the attempt. Does without a server that lies, if it can be found and others suffice
+  /// (unreachable: try again without it). Errors: those of prepare().
   Task<Status> certify(const EvictionPlan& plan, EvictionId id);
   Task<Status> discard(EvictionId id);
   /// Returns whether the last attempt was ended because it took too long, although every server
@@ -57,14 +62,21 @@ class Preparer {
                           Payload& report);
   Task<Result<CertifyAnswer>> ask_to_certify(Party server, Bytes question,
                                              std::shared_ptr<Stragglers::Question> asked);
+  Task<Status> after_failed_check(EvictionId id, Bytes members, RowsVerdict verdict);
+  bool do_without_proven(const Error& found);
+  bool do_without_odd(const Bytes& members, const RowsVerdict& verdict);
   Task<Status> certify_new_rows(EvictionId id, const CertifyAnswer& right, Bytes servers,
                                 std::vector<Result<CertifyAnswer>> answers);
 
   VolumeState& state_;
   Attendance& attendance_;
   Stragglers stragglers_;
-  std::optional<Dispute> dispute_;  // of the last attempt
+  Suspects suspects_;
+  // Of the last attempt.
+  std::optional<Dispute> dispute_;
   bool withheld_ = false;
+  unsigned tries_ = 0;
+  Bytes workers_;
 };
 
 }  // namespace s3oram

@@ -260,6 +260,12 @@ MUTANTS = [
         "servers.workers(id.eviction + 0 * tries, workers)",
         "mirror_sim_test", "*AWorkerThatAlwaysLies*/T1L3"),
     Mutant(
+        "liar-in-check-stays", "A server that is shown to lie in a check is named and left out",
+        ENGINE + "preparer.cc",
+        "bool goes_on = do_without_proven(verdict.status.error());",
+        "bool goes_on = false;",
+        "mirror_sim_test", "*OneServerThatLiesInTheCheck*/T1L3"),
+    Mutant(
         "certify-only-followers", "Rows of a server that comes into step meanwhile are certified, too",
         ENGINE + "preparer.cc",
         "state_.in_step.of(servers[i]) != Standing::away",

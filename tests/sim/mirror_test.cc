@@ -134,6 +134,74 @@ TEST_P(MirrorTest, AWorkerThatAlwaysLiesStopsEvictionsOrIsPassedBy) {
   go_on();
 }
 
+// One server's answers in the check are wrong, whether or not it works. If the others are enough,
+// evictions continue without it.
+TEST_P(MirrorTest, OneServerThatLiesInTheCheckDoesNotStopEvictions) {
+  const unsigned threshold = cluster_.params().scheme.threshold;
+  if (cluster_.params().workers() == cluster_.servers()) return;
+  ASSERT_NO_FATAL_FAILURE(fill());
+  struct Tale {
+    const char* name;
+    bool is_found;  // not only passed by, or left out without a proof
+    std::function<void(CertifyAnswer&)> tell;
+  };
+  const Tale tales[] = {{"sum", threshold == 1, [](CertifyAnswer& answer) { answer.sum[3] ^= 1; }},
+                        {"digest", true, [](CertifyAnswer& answer) { answer.list_digest[3] ^= 1; }},
+                        {"list", true,
+                         [](CertifyAnswer& answer) {
+                           if (!answer.list.empty()) answer.list[3] ^= 1;
+                         }},
+                        {"no list", true, [](CertifyAnswer& answer) { answer.list.clear(); }}};
+  for (const Tale& tale : tales) {
+    SCOPED_TRACE(tale.name);
+    const auto liar = static_cast<Party>(1 + (&tale - tales) % cluster_.servers());
+    settle_evictions();
+    const auto before = cluster_.engine().status().evictions;
+    bool found = false, honest_found = false, left = false;
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      if (from != liar || to != kClient || !is_answer(message) || message[4] != 0 ||
+          static_cast<MessageType>(message[2]) != MessageType::certify)
+        return true;
+      auto answer = decode<CertifyAnswer>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+      if (!answer) return true;
+      tale.tell(*answer);
+      Bytes changed = encode(*answer);
+      std::copy_n(message.begin(), Rpc::kHeaderSize, changed.begin());
+      cluster_.network.deliver(from, to, changed);
+      return false;
+    };
+    for (std::uint64_t i = 0; i < 14; ++i) {
+      ASSERT_NO_FATAL_FAILURE(write(i % 4, 100 + i));
+      const auto servers = cluster_.engine().status().servers;
+      for (Party server = 1; server <= servers.size(); ++server) {
+        const auto& trouble = servers[server - 1u].trouble;
+        const bool named = trouble && trouble->error.message.starts_with(
+                                          fmt::format("server {} is faulty or lies", server));
+        (server == liar ? found : honest_found) |= named;
+        if (server == liar) left |= servers[server - 1u].standing != Standing::in_step;
+      }
+    }
+    const auto status = cluster_.engine().status();
+    EXPECT_FALSE(status.evictions_stopped);
+    EXPECT_GT(status.evictions, before + 3);
+    EXPECT_TRUE(left);
+    EXPECT_EQ(found, tale.is_found);
+    EXPECT_FALSE(honest_found);
+    tell_the_truth();
+    cluster_.run_until([&] {
+      return std::ranges::all_of(cluster_.engine().status().servers, [](const auto& server) {
+        return server.standing == Standing::in_step;
+      });
+    });
+    cluster_.pass(2 * Troubles::kForgotten);
+  }
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+  settle_evictions();
+  const auto first = buckets_of(1);
+  for (Party server = 2; server <= cluster_.servers(); ++server)
+    EXPECT_EQ(buckets_of(server), first) << "server " << +server;
+}
+
 // One server's copies of some slots are wrong under right checksums. They are found when the check
 // of an eviction fails, and replaced.
 TEST_P(MirrorTest, AWrongCopyIsReplacedAndEvictionsGoOn) {

@@ -39,12 +39,17 @@ class RowCheckTest : public testing::TestWithParam<unsigned> {
   }
   Status judge(const mirror::Selection& selection,
                const std::vector<CertifyAnswer>& answers) const {
+    return verdict(selection, answers).status;
+  }
+  /// Server 1 was asked for its list.
+  RowsVerdict verdict(const mirror::Selection& selection,
+                      const std::vector<CertifyAnswer>& answers) const {
     Bytes servers;
     while (servers.size() < answers.size())
       servers.push_back(static_cast<std::uint8_t>(servers.size() + 1));
     const mirror::Prescribed prescribed{selection, attempt_, workers(), kRows, kSlot};
     return mirror::judge_rows(prescribed, mirror::sum_of_masks(prescribed, keys_, seed_), seed_,
-                              servers, answers);
+                              servers, answers, 1);
   }
 
   Prg random_{Seed{11}, as_bytes("row check")};
@@ -108,6 +113,35 @@ TEST_P(RowCheckTest, FalseReportsDoNotPass) {
   EXPECT_FALSE(judge(selection, {lie, two}));
   lie.list.clear();
   EXPECT_FALSE(judge(selection, {lie, two}));
+}
+
+// Where more servers answer than may lie, those that differ from what is right are named.
+TEST_P(RowCheckTest, ThoseThatDifferAreNamed) {
+  const auto selection = random_selection();
+  const auto right = made(selection);
+  std::vector<CertifyAnswer> honest(workers() + 1, report(rows_, right, false));
+  honest[0] = report(rows_, right, true);
+  auto answers = honest;
+  answers.back().sum[3] ^= 1;
+  const Bytes last{static_cast<std::uint8_t>(answers.size())};
+  EXPECT_EQ(verdict(selection, answers).other_rows, last);
+  EXPECT_TRUE(verdict(selection, answers).other_path.empty());
+  answers = honest;
+  answers.back().list_digest[3] ^= 1;
+  EXPECT_EQ(verdict(selection, answers).other_path, last);
+  EXPECT_TRUE(verdict(selection, answers).other_rows.empty());
+  answers = honest;
+  answers[0].list[17] ^= 1;
+  EXPECT_EQ(verdict(selection, answers).false_list, Bytes{1});
+  answers[0].list_digest = mirror::digest_of(answers[0].list);
+  EXPECT_EQ(verdict(selection, answers).other_path, Bytes{1});
+  EXPECT_FALSE(judge(selection, answers));
+  // Of as many servers as work, all but one may lie.
+  answers = honest;
+  answers.pop_back();
+  answers.back().list_digest[3] ^= 1;
+  EXPECT_FALSE(judge(selection, answers));
+  EXPECT_TRUE(verdict(selection, answers).other_path.empty());
 }
 
 // A lie must be caught whichever rows the plan keeps: an empty row counts like any other.

@@ -97,8 +97,8 @@ class RowsCheck final : public EvictionCheck {
     return encode(CertifyRequest{epoch_, id_, seed_, RowsAsked::new_ones});
   }
   void expect() override { masks_ = mirror::sum_of_masks(prescribed_, keys_, seed_); }
-  Status verdict(ByteSpan servers, const std::vector<CertifyAnswer>& answers) const override {
-    return mirror::judge_rows(prescribed_, masks_, seed_, servers, answers);
+  RowsVerdict verdict(ByteSpan servers, const std::vector<CertifyAnswer>& answers) const override {
+    return mirror::judge_rows(prescribed_, masks_, seed_, servers, answers, lister_);
   }
 
  private:
@@ -269,11 +269,11 @@ SchemeOrders Mirror::orders(const EvictionPlan& plan, const EvictionId& id, unsi
       each.SelectionOrders::fields(writer);
     encoded.push_back(writer.take());
   }
-  return {std::move(encoded), nullptr};
+  return {std::move(encoded), nullptr, chosen};
 }
 
 std::unique_ptr<EvictionCheck> Mirror::check(const EvictionPlan& plan, const EvictionId& id,
-                                             unsigned height, std::uint64_t epoch,
+                                             unsigned height, std::uint64_t epoch, unsigned tries,
                                              const InStep& servers) {
   mirror::Prescribed prescribed{
       .selection = mirror::selection_of(params_, plan, height, id.eviction),
@@ -281,8 +281,10 @@ std::unique_ptr<EvictionCheck> Mirror::check(const EvictionPlan& plan, const Evi
       .workers = params_.workers(),
       .rows = PathSlots::evicted(params_, id.eviction, height).count(),
       .slot_size = params_.slot_size()};
+  // The server after the workers, which has less to do; another one in each attempt.
+  const Party lister = servers.workers(id.eviction + tries + params_.workers(), 1).front();
   return std::make_unique<RowsCheck>(std::move(prescribed), layers_, random_.seed(), id, epoch,
-                                     servers.members().front());
+                                     lister);
 }
 
 }  // namespace s3oram

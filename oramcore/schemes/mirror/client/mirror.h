@@ -29,7 +29,7 @@ class Mirror final : public ClientScheme {
                       std::uint64_t epoch, unsigned tries, const InStep& servers,
                       Random& random) override;
   std::unique_ptr<EvictionCheck> check(const EvictionPlan& plan, const EvictionId& id,
-                                       unsigned height, std::uint64_t epoch,
+                                       unsigned height, std::uint64_t epoch, unsigned tries,
                                        const InStep& servers) override;
 
  private:

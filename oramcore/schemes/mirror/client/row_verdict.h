@@ -13,7 +13,7 @@ namespace s3oram::mirror {
 struct Prescribed {
   Selection selection;
   LayerAttempt attempt{};
-  unsigned workers = 0;
+  unsigned workers = 0;  // t + 1, so that one of as many servers is honest
   std::size_t rows = 0;  // rows in the old path
   std::size_t slot_size = 0;
 };
@@ -23,9 +23,9 @@ struct Prescribed {
 gf128::Element sum_of_masks(const Prescribed& prescribed, const LayerKeys& keys, const Seed& seed);
 
 /// Checks that all servers report the same, and that it is what is prescribed; answers[i] is that
-/// of servers[i], and `masks` the result of sum_of_masks(). One of them has sent its list. Errors:
-/// servers_disagree, saying what is inconsistent; the text never depends on the plan.
-Status judge_rows(const Prescribed& prescribed, const gf128::Element& masks, const Seed& seed,
-                  ByteSpan servers, const std::vector<CertifyAnswer>& answers);
+/// of servers[i], and `masks` the result of sum_of_masks(). One server was asked for its list; that
+/// of another one does not count.
+RowsVerdict judge_rows(const Prescribed& prescribed, const gf128::Element& masks, const Seed& seed,
+                       ByteSpan servers, const std::vector<CertifyAnswer>& answers, Party lister);
 
 }  // namespace s3oram::mirror
