@@ -17,6 +17,10 @@ constexpr Duration kAttemptPatience = std::chrono::minutes(10);
 constexpr unsigned kMostDoublings = 6;
 constexpr Duration kProbeTakes = std::chrono::seconds(10);
 
+// A server may say that often in one eviction that its slots are damaged. Between two attempts they
+// are healed, so a sound server seldom says it more than once.
+constexpr unsigned kMostDamage = 5;
+
 /// Returns the error for a server that refuses its orders.
 Error refused(Party server, const Error& refusal) {
   return {Errc::servers_disagree,
@@ -158,10 +162,20 @@ Task<Status> Preparer::prepare_at(Party server, Bytes message, EvictionId id,
   const Errc code = answer.error().code;
   const bool refuses = code == Errc::bad_request;
   if (code == Errc::fenced || code == Errc::stale_vault) state_.die(answer.error());
+  if (code == Errc::corrupt) note_damage(server, PrepareRequest::kType, answer.error());
   if (outcome) outcome = fail(refuses ? refused(server, answer.error()) : answer.error());
   // Others may be waiting for messages that this server will never send: end the attempt
   // everywhere.
   co_return co_await discard(id);
+}
+
+/// Does without a server that says again and again that its slots are damaged, whatever is healed;
+/// names it if the volume needs it. A server that follows is asked for no slot that it may lack.
+void Preparer::note_damage(Party server, MessageType asked, const Error& answer) {
+  const bool follows = state_.in_step.of(server) == Standing::following;
+  if (!follows && suspects_.reports_damage(server) < kMostDamage) return;
+  if (!attendance_.do_without(server, "says again and again that its slots are damaged"))
+    state_.servers.troubles().failed(server, asked, answer, state_.now());
 }
 
 Task<Status> Preparer::discard(EvictionId id) {
@@ -189,7 +203,10 @@ Task<Status> Preparer::certify(const EvictionPlan& plan, EvictionId id) {
   std::vector<CertifyAnswer> reports;
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (answers[i]) reports.push_back(*answers[i]);
-    if (!answers[i]) verdict.status = fail(answers[i].error());
+    if (answers[i]) continue;
+    verdict.status = fail(answers[i].error());
+    if (answers[i].error().code == Errc::corrupt)
+      note_damage(members[i], CertifyRequest::kType, answers[i].error());
   }
   if (verdict.status)
     verdict =

@@ -62,6 +62,7 @@ class Preparer {
                           Payload& report);
   Task<Result<CertifyAnswer>> ask_to_certify(Party server, Bytes question,
                                              std::shared_ptr<Stragglers::Question> asked);
+  void note_damage(Party server, MessageType asked, const Error& answer);
   Task<Status> after_failed_check(EvictionId id, Bytes members, RowsVerdict verdict);
   bool do_without_proven(const Error& found);
   bool do_without_odd(const Bytes& members, const RowsVerdict& verdict);
