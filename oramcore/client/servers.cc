@@ -125,7 +125,10 @@ Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& tra
 
 void Servers::heard(Party server, Duration asked, bool answered) {
   if (answered) {
-    last_heard_[server] = clock_.now();
+    const Duration now = clock_.now();
+    if (silent_since_[server] && now - last_heard_[server].value_or(asked) >= kBusy)
+      last_return_ = now;
+    last_heard_[server] = now;
     silent_since_[server].reset();
   } else if (!last_heard_[server] || *last_heard_[server] < asked) {
     auto& since = silent_since_[server];
@@ -221,11 +224,18 @@ Error Servers::found_lying(Party server, std::string_view why) {
   return named;
 }
 
+// A server that does its part may wait for another one for a while after the client has left that
+// one out and asked something else instead.
 std::optional<Servers::Stall> Servers::stalled(Party server) const {
-  const auto oldest = rpc_.long_overdue(
-      server, [](std::uint16_t type) { return !may_take_long(static_cast<MessageType>(type)); });
+  for (Party other = 1; other <= count_; ++other)
+    if (!left_out_[other] && silent_for(other)) return std::nullopt;
+  const auto oldest = rpc_.long_overdue(server, last_return_, [this](const Rpc::Overdue& request) {
+    return request.asked_at > last_left_out_ &&
+           !may_take_long(static_cast<MessageType>(request.type));
+  });
   if (!oldest) return std::nullopt;
-  return Stall{static_cast<MessageType>(oldest->type), clock_.now() - oldest->asked_at};
+  return Stall{static_cast<MessageType>(oldest->type),
+               clock_.now() - std::max(oldest->asked_at, last_return_)};
 }
 
 Task<Result<HelloAnswer>> Servers::hello_one(Party server, Duration patience) {
@@ -456,6 +466,7 @@ void Servers::leave_out(Party server) {
   if (left_out_[server]) return;
   left_out_[server] = true;
   ++times_left_out_;
+  last_left_out_ = clock_.now();
   rpc_.abandon(
       [server](Party to, std::uint16_t type) {
         const auto what = static_cast<MessageType>(type);

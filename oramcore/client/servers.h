@@ -169,11 +169,14 @@ class Servers {
   /// Returns the last error with which the server refused a request because of its disk or store,
   /// if it has not fulfilled such a request since; std::nullopt if there is none.
   std::optional<Trouble> trouble(Party server) const { return troubles_.at(server, clock_.now()); }
-  /// A question that is long overdue at a server that answers other questions.
+  /// A question that is long overdue at a server that answers other questions, although all servers
+  /// that it may need are there.
   struct Stall {
     MessageType doing{};
-    Duration time{};  // how long ago it was asked
+    Duration time{};  // how long the server has taken, as far as no other one kept it waiting
   };
+  /// Returns std::nullopt also while a server is silent that is not left out, because others may
+  /// wait for it.
   std::optional<Stall> stalled(Party server) const;
   /// Names a server that is caught, in the log and in the status. Returns the error that says so.
   Error found_lying(Party server, std::string_view why);
@@ -254,6 +257,8 @@ class Servers {
   std::function<bool(Party)> may_do_without_;
   std::map<Party, Reenrol> expected_empty_;
   std::uint64_t times_left_out_ = 0;
+  // By the clock: when a server was last left out, and when one was last heard after a silence.
+  Duration last_left_out_ = Duration::min(), last_return_ = Duration::min();
   std::vector<LogLimit> told_, told_reopening_;  // limit lines about each server
   // How often in succession a server has answered this with an error that may pass at once.
   std::map<std::pair<Party, MessageType>, unsigned> put_off_;

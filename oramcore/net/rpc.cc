@@ -68,7 +68,7 @@ struct Rpc::Call {
   std::uint16_t type = 0;
   Bytes request;
   Duration asked_at;
-  Duration due_at;  // when it begins to count as long overdue
+  Duration due_after;  // waiting for this long makes it long overdue
   Duration resend_at;
   Duration resend_after = kFirstResend;
   bool resent = false;
@@ -114,7 +114,7 @@ Task<Result<Payload>> Rpc::call(Party to, QuestionType question, Bytes request, 
   call->request = with_header(header, std::move(request));
   call->resend_after += waiting;
   call->asked_at = now;
-  call->due_at = now + 2 * call->resend_after;
+  call->due_after = 2 * call->resend_after;
   call->resend_at = now + call->resend_after;
   call->give_up_at = patience == Duration::max() ? patience : now + patience + waiting;
   call->answer = &answer;
@@ -144,13 +144,16 @@ std::optional<Duration> Rpc::overdue_since(Party to) const {
 }
 
 std::optional<Rpc::Overdue> Rpc::long_overdue(
-    Party to, const std::function<bool(std::uint16_t type)>& counts) const {
+    Party to, Duration since, const std::function<bool(const Overdue&)>& counts) const {
   std::optional<Overdue> oldest;
   const Duration now = clock_.now();
-  for (const auto& [number, call] : calls_)
-    if (call->to == to && !call->ended && now >= call->due_at && counts(call->type) &&
-        (!oldest || call->asked_at < oldest->asked_at))
-      oldest = Overdue{call->type, call->asked_at};
+  for (const auto& [number, call] : calls_) {
+    const Overdue request{call->type, call->asked_at};
+    const Duration waited = now - std::max(call->asked_at, since);
+    if (call->to == to && !call->ended && waited >= call->due_after && counts(request) &&
+        (!oldest || request.asked_at < oldest->asked_at))
+      oldest = request;
+  }
   return oldest;
 }
 

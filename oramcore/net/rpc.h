@@ -95,14 +95,14 @@ class Rpc {
   bool overdue(Party to) const { return overdue_since(to).has_value(); }
   /// Returns when the oldest such request was first sent, by the clock.
   std::optional<Duration> overdue_since(Party to) const;
-  /// Returns the oldest request to `to`, among the types for which `counts` is true, that has
-  /// waited twice as long as the first resend takes.
+  /// Returns the oldest request to `to`, among those for which `counts` is true, that has waited
+  /// twice as long as the first resend takes. Only the time from `since` on counts as waiting.
   struct Overdue {
     std::uint16_t type = 0;
     Duration asked_at{};
   };
-  std::optional<Overdue> long_overdue(Party to,
-                                      const std::function<bool(std::uint16_t type)>& counts) const;
+  std::optional<Overdue> long_overdue(Party to, Duration since,
+                                      const std::function<bool(const Overdue&)>& counts) const;
   /// Returns the number of requests whose handlers are still running.
   std::size_t handling() const { return handling_.size(); }
 

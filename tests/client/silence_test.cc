@@ -1,6 +1,8 @@
 // Tests which servers are reported as silent, troubled or stalled, and for how long.
 #include <gtest/gtest.h>
 
+#include <deque>
+
 #include "oramcore/client/servers.h"
 #include "tests/sim/cluster.h"
 
@@ -236,35 +238,44 @@ TEST_F(Trouble, AServerThatAnswersOthersAndDoesNotGetDoneIsStalled) {
 }
 
 /// A volume of two servers, each of which answers what it is told to.
-class Steps : public testing::Test {
+class TwoServers : public testing::Test {
  protected:
-  Steps() {
+  TwoServers() {
+    network_.filter = [this](Party from, Party to, const Bytes&) {
+      return !cut_off_.contains(from) && !cut_off_.contains(to);
+    };
     for (const Party server : {1, 2}) {
       ports_[server] = network_.attach(server);
       served_[server] =
           std::make_unique<Rpc>(context_.get_executor(), clock_, random_, *ports_[server]);
-      served_[server]->serve([this, server](Party, std::uint16_t, Payload) -> Task<Result<Bytes>> {
-        if (failing_.contains(server)) co_return fail(Errc::disk_full, "no room");
-        co_return encode(TrafficAnswer{});
-      });
+      served_[server]->serve(
+          [this, server](Party, std::uint16_t type, Payload) -> Task<Result<Bytes>> {
+            while (type != static_cast<unsigned>(MessageType::traffic) && busy_.contains(server))
+              co_await never_.wait();
+            if (failing_.contains(server)) co_return fail(Errc::disk_full, "no room");
+            co_return encode(TrafficAnswer{});
+          });
     }
   }
-  ~Steps() override { servers_.stop(); }
+  ~TwoServers() override {
+    servers_.stop();
+    busy_.clear();
+    never_.notify_all();
+    settle();
+  }
 
-  /// Asks the server, and returns the steps since the last call.
-  std::uint64_t ask(Party server, MessageType type) {
-    bool answered = false;
+  /// Begins to ask the server; `answered` becomes true when that ends.
+  void begin_to_ask(Party server, MessageType type, bool& answered) {
     spawn(context_.get_executor(),
           [](Servers& servers, Party whom, MessageType what, bool& out) -> Task<void> {
             static_cast<void>(co_await servers.ask_once(whom, what, Bytes(Rpc::kHeaderSize)));
             out = true;
           }(servers_, server, type, answered));
-    do {
-      context_.restart();
-      context_.poll();
-    } while (!answered && clock_.advance());
-    EXPECT_TRUE(answered);
-    return servers_.steps() - std::exchange(seen_, servers_.steps());
+    settle();
+  }
+  void settle() {
+    context_.restart();
+    context_.poll();
   }
 
   asio::io_context context_{1};
@@ -275,7 +286,78 @@ class Steps : public testing::Test {
   std::map<Party, std::unique_ptr<Rpc>> served_;
   std::unique_ptr<Transport> client_port_ = network_.attach(kClient);
   Servers servers_{context_.get_executor(), clock_, random_, *client_port_, VolumeId{}, 2};
-  std::set<Party> failing_;
+  Event never_;
+  std::set<Party> failing_, cut_off_;
+  std::set<Party> busy_;  // servers that answer nothing but how much they have sent
+  std::deque<bool> answered_;
+};
+
+/// Which of two servers that wait for each other hangs.
+class Stalls : public TwoServers {
+ protected:
+  Stalls() { busy_ = {1}; }
+
+  void ask_for_work() { begin_to_ask(1, MessageType::retrieve, answered_.emplace_back(false)); }
+  /// Lets time pass, and asks both servers each second, as the daemon does.
+  void pass(int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      bool over = false;
+      clock_.call_after(1s, [&over] { over = true; });
+      for (const Party server : {1, 2})
+        spawn(context_.get_executor(), [](Servers& servers, Party whom) -> Task<void> {
+          static_cast<void>(co_await servers.traffic(whom, 1s));
+        }(servers_, server));
+      do settle();
+      while (!over && clock_.advance());
+      settle();
+    }
+  }
+};
+
+TEST_F(Stalls, AServerThatWaitsForASilentOneIsNotOne) {
+  pass(1);
+  cut_off_ = {2};
+  ask_for_work();
+  pass(20);
+  ASSERT_TRUE(servers_.silent_for(2));
+  EXPECT_FALSE(servers_.silent_for(1));
+  EXPECT_FALSE(servers_.stalled(1)) << "it may wait for server 2";
+  cut_off_.clear();
+  pass(2);
+  ASSERT_FALSE(servers_.silent_for(2));
+  EXPECT_FALSE(servers_.stalled(1)) << "it has had no time yet";
+  pass(4);
+  const auto stall = servers_.stalled(1);
+  ASSERT_TRUE(stall) << "nobody keeps it waiting";
+  EXPECT_LT(stall->time, 10s);
+}
+
+TEST_F(Stalls, WhatWasAskedBeforeAnotherOneWasLeftOutDoesNotCount) {
+  pass(1);
+  ask_for_work();
+  pass(2);
+  servers_.leave_out(2);
+  cut_off_ = {2};
+  for (int i = 0; i < 20; ++i) {
+    pass(1);
+    ASSERT_FALSE(servers_.stalled(1)) << "it may wait for server 2; " << i;
+  }
+  ask_for_work();
+  pass(5);
+  EXPECT_TRUE(servers_.stalled(1));
+}
+
+class Steps : public TwoServers {
+ protected:
+  /// Asks the server, and returns the steps since the last call.
+  std::uint64_t ask(Party server, MessageType type) {
+    bool answered = false;
+    begin_to_ask(server, type, answered);
+    while (!answered && clock_.advance()) settle();
+    EXPECT_TRUE(answered);
+    return servers_.steps() - std::exchange(seen_, servers_.steps());
+  }
+
   std::uint64_t seen_ = 0;
 };
 

@@ -51,6 +51,34 @@ TEST_P(AwayTest, WorkGoesOnWithoutAnyOneOfThem) {
   go_on();
 }
 
+// What they were asked to do together with it goes on for a while, although nobody needs it.
+TEST_P(AwayOfThree, TheOthersAreNotSaidToHang) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  for (Party server = 1; server <= cluster_.servers(); ++server)
+    for (const Absence how : {Absence::killed, Absence::cut_off}) {
+      SCOPED_TRACE(fmt::format("server {}, how {}", server, static_cast<int>(how)));
+      std::set<Party> named;
+      const auto look = [&] {
+        const auto servers = cluster_.engine().status().servers;
+        for (Party each = 1; each <= cluster_.servers(); ++each)
+          if (servers[each - 1u].stall) named.insert(each);
+      };
+      go_away(server, how);
+      const auto under_way = begin_writes(kBlocks);
+      for (int second = 0; second < 15; ++second) {
+        ask_for_traffic();
+        const Duration next = cluster_.clock.now() + std::chrono::seconds(1);
+        cluster_.run_until([&] { return cluster_.clock.now() >= next; });
+        look();
+      }
+      EXPECT_EQ(*under_way, 0u);
+      EXPECT_EQ(standing(server), Standing::away);
+      EXPECT_TRUE(named.empty()) << "server " << +*named.begin();
+      come_back(server);
+      ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
+    }
+}
+
 TEST_P(AwayTest, IdleVolumesNoticeItToo) {
   ASSERT_NO_FATAL_FAILURE(fill());
   settle_evictions();

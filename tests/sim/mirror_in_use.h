@@ -91,6 +91,12 @@ class MirrorInUse : public FilledVolume {
     }
     return under_way;
   }
+  /// Asks each server how much it has sent, as a daemon does each second, and waits for no answer.
+  void ask_for_traffic() {
+    spawn(cluster_.context.get_executor(), [](Engine& engine) -> Task<void> {
+      static_cast<void>(co_await engine.server_traffic());
+    }(cluster_.engine()));
+  }
   /// Writes a block now and then, for this long. Returns the longest time that one write took.
   Duration longest_of_writes(Duration time, Duration between = std::chrono::milliseconds(100)) {
     Duration longest{};
