@@ -52,11 +52,12 @@ bool is_part_of_access(MessageType type) {
   }
 }
 
-/// Returns whether servers send data to each other for such a request.
+/// The requests for which servers send data to each other.
+constexpr MessageType kNeedOthers[] = {MessageType::retrieve, MessageType::write_root,
+                                       MessageType::prepare, MessageType::contribute,
+                                       MessageType::mend};
 bool needs_others(MessageType type) {
-  return type == MessageType::retrieve || type == MessageType::write_root ||
-         type == MessageType::prepare || type == MessageType::contribute ||
-         type == MessageType::mend;
+  return std::ranges::find(kNeedOthers, type) != std::end(kNeedOthers);
 }
 
 /// Returns whether an error says that another client has the volume.
@@ -127,13 +128,29 @@ void Servers::heard(Party server, Duration asked, bool answered) {
   if (answered) {
     const Duration now = clock_.now();
     if (silent_since_[server] && now - last_heard_[server].value_or(asked) >= kBusy)
-      last_return_ = now;
+      note_return(server);
     last_heard_[server] = now;
     silent_since_[server].reset();
   } else if (!last_heard_[server] || *last_heard_[server] < asked) {
     auto& since = silent_since_[server];
     since = std::min(since.value_or(asked), asked);
   }
+}
+
+void Servers::note_return(Party server) {
+  last_return_ = clock_.now();
+  forget_joint_troubles(server);
+}
+
+void Servers::forget_joint_troubles(Party cause) {
+  for (Party server = 1; server <= count_; ++server)
+    for (const MessageType type : kNeedOthers)
+      if (server != cause) troubles_.worked(server, type);
+}
+
+bool Servers::may_be_of_another(MessageType type, Errc code, Duration asked) const {
+  return code == Errc::failed && needs_others(type) &&
+         asked < std::max(last_left_out_, last_return_);
 }
 
 // A server that is silent, or whose disk is full, keeps accesses from getting ahead. So the others
@@ -467,6 +484,7 @@ void Servers::leave_out(Party server) {
   left_out_[server] = true;
   ++times_left_out_;
   last_left_out_ = clock_.now();
+  forget_joint_troubles(server);
   rpc_.abandon(
       [server](Party to, std::uint16_t type) {
         const auto what = static_cast<MessageType>(type);
@@ -554,6 +572,7 @@ Task<Status> Servers::reopen(Party server) {
                  told_reopening_[server].more());
   auto status = co_await open_one(server, Duration::max(), Opening::again);
   reopening_[server] = false;
+  if (status) note_return(server);
   reopened_.notify_all();
   co_return status;
 }
@@ -589,7 +608,10 @@ Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes me
   const bool is_put_off = !answer && may_pass_at_once(answer.error().code) &&
                           openings_[server] == opening && times_left_out_ == left_out_before;
   if (is_put_off) ++put_off_[{server, type}];
-  note(server, type, answer ? Status() : Status(fail(answer.error())), attempt.get());
+  if (answer || !may_be_of_another(type, answer.error().code, asked))
+    note(server, type, answer ? Status() : Status(fail(answer.error())), attempt.get());
+  else if (attempt)
+    attempt->failed = true;
   const bool restarted = !answer && answer.error().code == Errc::need_open;
   if (restarted && openings_[server] == opening)
     if (auto reopened = co_await reopen(server); !reopened)

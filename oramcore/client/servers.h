@@ -218,6 +218,14 @@ class Servers {
   /// Records that a question, asked at `asked`, was answered in some way, or was not answered in
   /// time.
   void heard(Party server, Duration asked, bool answered);
+  /// Records that a server is back after a silence or a restart.
+  void note_return(Party server);
+  /// Forgets the failures of what the other servers do together, because `cause` is left out or
+  /// back. They are noted again if they last.
+  void forget_joint_troubles(Party cause);
+  /// Returns whether a failure of a question asked at `asked` may come from another server, which
+  /// has been left out, or has come back, since.
+  bool may_be_of_another(MessageType type, Errc code, Duration asked) const;
   /// Counts the answer of a server, unless it has to wait for the others.
   void note_step(Party server, MessageType type);
   /// Records what the answer says about the server's state.
@@ -257,7 +265,7 @@ class Servers {
   std::function<bool(Party)> may_do_without_;
   std::map<Party, Reenrol> expected_empty_;
   std::uint64_t times_left_out_ = 0;
-  // By the clock: when a server was last left out, and when one was last heard after a silence.
+  // By the clock: when a server was last left out, and when one last came back.
   Duration last_left_out_ = Duration::min(), last_return_ = Duration::min();
   std::vector<LogLimit> told_, told_reopening_;  // limit lines about each server
   // How often in succession a server has answered this with an error that may pass at once.

@@ -252,7 +252,7 @@ class TwoServers : public testing::Test {
           [this, server](Party, std::uint16_t type, Payload) -> Task<Result<Bytes>> {
             while (type != static_cast<unsigned>(MessageType::traffic) && busy_.contains(server))
               co_await never_.wait();
-            if (failing_.contains(server)) co_return fail(Errc::disk_full, "no room");
+            if (failing_.contains(server)) co_return fail(Errc::failed, "it does not work");
             co_return encode(TrafficAnswer{});
           });
     }
@@ -291,6 +291,54 @@ class TwoServers : public testing::Test {
   std::set<Party> busy_;  // servers that answer nothing but how much they have sent
   std::deque<bool> answered_;
 };
+
+/// Which of two servers that work together is in trouble.
+class JointTrouble : public TwoServers {
+ protected:
+  void ask(Party server, MessageType type) {
+    bool answered = false;
+    begin_to_ask(server, type, answered);
+    while (!answered && clock_.advance()) settle();
+    ASSERT_TRUE(answered);
+  }
+};
+
+TEST_F(JointTrouble, MayHaveBeenThatOfAServerThatIsLeftOut) {
+  failing_ = {1};
+  ask(1, MessageType::retrieve);
+  EXPECT_TRUE(servers_.trouble(1));
+  servers_.leave_out(2);
+  EXPECT_FALSE(servers_.trouble(1));
+  bool over = false;
+  clock_.call_after(1s, [&over] { over = true; });
+  while (!over && clock_.advance()) settle();
+  ask(1, MessageType::retrieve);
+  EXPECT_TRUE(servers_.trouble(1)) << "it lasts";
+}
+
+TEST_F(JointTrouble, OfAQuestionFromBeforeDoesNotCount) {
+  busy_ = failing_ = {1};
+  bool answered = false;
+  begin_to_ask(1, MessageType::retrieve, answered);
+  ASSERT_TRUE(clock_.advance());
+  settle();
+  servers_.leave_out(2);
+  busy_.clear();
+  never_.notify_all();
+  settle();
+  while (!answered && clock_.advance()) settle();
+  ASSERT_TRUE(answered);
+  EXPECT_FALSE(servers_.trouble(1));
+}
+
+TEST_F(JointTrouble, IsNotThatOfAServerAlone) {
+  failing_ = {1, 2};
+  ask(1, MessageType::heal_slot);
+  ask(2, MessageType::retrieve);
+  servers_.leave_out(2);
+  EXPECT_TRUE(servers_.trouble(1));
+  EXPECT_TRUE(servers_.trouble(2)) << "it is why the server is left out";
+}
 
 /// Which of two servers that wait for each other hangs.
 class Stalls : public TwoServers {
