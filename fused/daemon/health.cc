@@ -140,12 +140,17 @@ void add_stalled(Problems& to, const VolumeStatus& volume) {
   }
 }
 
+/// Returns words to add to a warning; empty if there is a problem, because then they are not true.
+std::string_view and_all_goes_on(const Problems& found) {
+  return std::ranges::all_of(found, &Problem::warning) ? ", and everything goes on" : "";
+}
+
 /// Adds the servers of a mirror that are not in step.
 void add_left_out(Problems& to, const VolumeStatus& volume) {
   const auto in_step =
       std::ranges::count(volume.servers, Place::in_step, &VolumeStatus::Server::place);
-  const std::string rest = fmt::format("{} of {} servers hold all data, and everything goes on",
-                                       in_step, volume.servers.size());
+  const std::string rest = fmt::format("{} of {} servers hold all data{}", in_step,
+                                       volume.servers.size(), and_all_goes_on(to));
   Party number = 0;
   for (const auto& server : volume.servers) {
     ++number;
@@ -196,8 +201,8 @@ void add_database(Problems& to, const VolumeStatus& volume) {
 void add_top(Problems& to, const VolumeStatus& volume) {
   if (!volume.top || volume.top->trouble.empty()) return;
   add(to, kTopCache,
-      fmt::format("top.cache: {}: nothing is lost, and everything goes on; check this disk",
-                  volume.top->trouble),
+      fmt::format("top.cache: {}: nothing is lost{}; check this disk", volume.top->trouble,
+                  and_all_goes_on(to)),
       fmt::format("top.cache: {}", volume.top->trouble));
   to.back().warning = true;
 }
@@ -289,7 +294,6 @@ std::vector<Problem> find_problems(const MountState& state) {
   add_cut_lines(found, volume);
   add_stalled(found, volume);
   add_database(found, volume);
-  add_top(found, volume);
   add_unwritten(found, state);
   add_damage(found, files);
   add_lost(found, volume);
@@ -309,6 +313,7 @@ std::vector<Problem> find_problems(const MountState& state) {
         fmt::format("writing lags: data written {} ago is not yet durable",
                     human_duration(seconds(files.lag))),
         "writing lags");
+  add_top(found, volume);
   add_left_out(found, volume);
   add_unrepaired(found, volume);
   add_end_of_migration(found, state);

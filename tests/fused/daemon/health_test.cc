@@ -296,10 +296,27 @@ TEST(Health, AServerThatIsLeftOutIsAWarning) {
   EXPECT_EQ(page.samples.at("s3oramfs_healthy"), 1);
   EXPECT_EQ(page.samples.at("s3oramfs_server_in_step{server=\"2\"}"), 0);
   EXPECT_EQ(page.samples.at("s3oramfs_problem{kind=\"server_catches_up\",server=\"2\"}"), 1);
+}
 
-  // A server in step that does not answer still makes everything wait.
-  state.volume.servers[0].answering = false;
-  EXPECT_EQ(problems(state).size(), 1u);
+TEST(Health, ASecondSilentServerMakesAMirrorWait) {
+  using Place = VolumeStatus::Server::Place;
+  MountState state = sound();
+  for (const std::size_t silent : {0, 1}) {
+    state.volume.servers[silent].answering = false;
+    state.volume.servers[silent].silent_seconds = 60;
+  }
+  const std::string waits = " has not answered for 60 s: reading and writing wait";
+  EXPECT_EQ(problems(state), (std::vector<std::string>{"server 1" + waits, "server 2" + waits}));
+  EXPECT_TRUE(warnings(state).empty());
+  state.volume.servers[1].place = Place::away;
+  EXPECT_EQ(problems(state), std::vector<std::string>{"server 1" + waits});
+  EXPECT_EQ(warnings(state),
+            std::vector<std::string>{"server 2 is away: 2 of 3 servers hold all data"});
+  state.volume.servers[1].answering = true;
+  state.volume.servers[1].place = Place::catching_up;
+  EXPECT_EQ(warnings(state),
+            std::vector<std::string>{
+                "server 2 catches up, with 0 slots copied: 2 of 3 servers hold all data"});
 }
 
 TEST(Health, ARepairThatHasNotEndedIsAWarning) {
@@ -338,6 +355,12 @@ TEST(Health, ATopCacheThatCannotBeSyncedIsAWarning) {
       "top.cache: sync top.cache: Input/output error: nothing is lost, and everything goes on; "
       "check this disk";
   EXPECT_EQ(warnings(state), std::vector<std::string>{words});
+  state.volume.evicting_seconds = 61;
+  EXPECT_EQ(problems(state).size(), 1u) << "a warning hides no problem";
+  state.volume.servers[0].answering = false;
+  EXPECT_EQ(warnings(state),
+            std::vector<std::string>{
+                "top.cache: sync top.cache: Input/output error: nothing is lost; check this disk"});
 }
 
 TEST(Health, IsLoggedOnceWhenItBeginsAndOnceWhenItEnds) {
