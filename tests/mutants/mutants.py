@@ -319,11 +319,6 @@ MUTANTS = [
         "if (!state_.has_slot({bucket, each.slot}))", "if (false)",
         LYING, "*PersistentLies.ASlotThatDoesNotExistIsHeldAgainstTheServerThatListsIt/*"),
     Mutant(
-        "withdrawn-blamed", "That a server fails because the client ends an attempt is no trouble with it",
-        ENGINE + "slot_query.cc",
-        "there->joint->failed = true;", "static_cast<void>(there);",
-        LYING, "*PersistentLies.AnAnswerOfWhichAPartIsNeverSentIsLookedUp/*"),
-    Mutant(
         "discarded-blamed", "That a server fails because an eviction is ended is no trouble with it",
         ENGINE + "preparer.cc",
         "if (const auto joint = attempt.lock()) joint->failed = true;", "",
@@ -341,7 +336,7 @@ MUTANTS = [
     Mutant(
         "hidden-shares-protect", "A liar that shows false shares is named, too",
         ENGINE + "arbiter.cc",
-        "for (const Party server : showing)", "for (const Party server : Bytes())",
+        "if (!agreement) {", "if (!agreement || !read.contradicted.empty()) {",
         LYING, "LyingEviction.ALiarThatHidesItsSharesIsNamedToo"),
     Mutant(
         "tried-in-vain", "Evictions stop if attempts fail again and again without damage",
