@@ -69,11 +69,6 @@ Task<Status> Healer::prove_rest() {
   co_return Status{};
 }
 
-bool Healer::has_slot(SlotAddress at) const {
-  return at.bucket >= kRoot && at.bucket <= bucket_count(state_.tree.height) &&
-         at.slot < (at.bucket == kRoot ? state_.params.root_slots() : state_.params.bucket_size);
-}
-
 Task<Status> Healer::add_damage(MessageType question, Bytes message, std::set<Party> servers,
                                 Damage& to, BucketIndex of) {
   const Bytes asked(servers.begin(), servers.end());
@@ -83,7 +78,8 @@ Task<Status> Healer::add_damage(MessageType question, Bytes message, std::set<Pa
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (!answers[i]) co_return fail(answers[i].error());
     const auto found = decode<DamageAnswer>(answers[i]->body());
-    if (!found || !std::ranges::all_of(found->slots, [&](SlotAddress at) { return has_slot(at); }))
+    if (!found ||
+        !std::ranges::all_of(found->slots, [&](SlotAddress at) { return state_.has_slot(at); }))
       co_return fail(Errc::failed, "server {} sent an invalid answer", asked[i]);
     for (const SlotAddress at : found->slots) {
       if (of != kEveryBucket && at.bucket != of) continue;

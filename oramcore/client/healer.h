@@ -50,7 +50,6 @@ class Healer {
   struct SlotFound;
   Task<Status> add_all_damage(Damage& to);
   Task<Status> prove_rest();
-  bool has_slot(SlotAddress at) const;
   Task<Status> heal_some(Damage& damage, Loss loss);
   Task<Status> heal_slot(SlotAddress at, std::set<Party> damaged, Loss loss);
   bool may_send_shares() const;
