@@ -15,6 +15,7 @@ class Mutant:
 
 
 ENGINE = "oramcore/client/"
+RING, RING_TEST = "oramcore/schemes/ring/client/", "ring_engine_test"
 LYING = "lying_eviction_test"
 JOINT = "*JointViews.NothingThatGoesOutFollowsFromWhatGoesOut/*"
 
@@ -501,6 +502,84 @@ MUTANTS = [
         "if (do_without_(chosen, why(chosen))) judge_.left_out(chosen);",
         "static_cast<void>(do_without_(chosen, why(chosen)));",
         "line_test", "*CutLinesOfThree.NoServerKeepsAnotherOneOutByWhatItSaysOfTheLine/T1L3"),
+    # ---- a ring
+    Mutant(
+        "ring-leaf-kept", "An access to a ring gives its block a fresh leaf",
+        RING + "ring_engine.cc",
+        "return place.has_leaf() && place.leaf != shown ? place.leaf",
+        "static_cast<void>(shown);\n  return place.has_leaf() ? place.leaf",
+        RING_TEST, "RingView.AnAccessGivesItsBlockAFreshLeaf"),
+    Mutant(
+        "ring-leaf-redrawn", "A block keeps a leaf that was not shown",
+        RING + "ring_engine.cc",
+        "return place.has_leaf() && place.leaf != shown ? place.leaf",
+        "return false && place.leaf != shown ? place.leaf",
+        RING_TEST, "RingTurns.LogABlockAgainBeforeItsSlotIsReused"),
+    Mutant(
+        "ring-top-at-random", "An access to a block in the top asks along the block's own path",
+        RING + "access_records.cc",
+        "place.has_leaf() && path == Path::of_block",
+        "place.kind == Place::Kind::tree && path == Path::of_block",
+        RING_TEST, "RingView.APathDoesNotTellWhetherItsBlockHasLeftTheTop"),
+    Mutant(
+        "ring-own-path", "The client's own accesses ask along random paths",
+        RING + "ring_engine.cc",
+        "start(access_alone(turn, std::move(own), Path::random));",
+        "start(access_alone(turn, std::move(own), Path::of_block));",
+        RING_TEST, "RingTurns.LogABlockAgainBeforeItsSlotIsReused"),
+    Mutant(
+        "ring-fewer-asks", "An access to nothing asks for as many values as any other",
+        RING + "access_records.cc",
+        "if (held == ring_.held.end()) continue;",
+        "if (held == ring_.held.end()) continue;\n"
+        "    if (place.kind == Place::Kind::unmapped && level == ring_.tree.height) continue;",
+        RING_TEST, "RingView.ReadsWritesAndAccessesToNothingLookAlike"),
+    Mutant(
+        "ring-cache-reads", "An eviction reads as much of the cache whatever leaves the top",
+        RING + "bucket_fetcher.cc",
+        "(reads == 0 || reads % at_least != 0)", "reads > at_least",
+        RING_TEST, "RingView.AnEvictionReadsAsMuchOfTheCacheWhateverLeavesTheTop"),
+    Mutant(
+        "ring-one-cache-read", "An access reads a random slot of the cache beside its block's own",
+        RING + "ring_retriever.cc",
+        "ring_.start(read_cache(block, std::nullopt, other));",
+        "if (query.holds_cache)\n    other.ended = true;\n  else\n"
+        "    ring_.start(read_cache(block, std::nullopt, other));",
+        RING_TEST, "RingView.AnEvictionReadsAsMuchOfTheCacheWhateverLeavesTheTop"),
+    Mutant(
+        "ring-needed-writes-only",
+        "At the opening the client verifies all of the log since the last sync",
+        RING + "top_refill.cc",
+        "if (access && !is_reused &&",
+        "if (ring_.places.top().contains(turn) && access && !is_reused &&",
+        RING_TEST, "RingLogs.AreVerifiedAtOpeningWhateverIsNeeded"),
+    Mutant(
+        "ring-verdict-on-wanted", "What follows a wrong answer does not depend on what was wanted",
+        RING + "ring_retriever.cc",
+        "if (std::ranges::count(each, Verdict::altered) > 0) {",
+        "if (query.wanted && each[*query.wanted] == Verdict::altered) {",
+        RING_TEST, "RingAnswers.ThatNeverFitStopTheVolumeWhateverIsWanted"),
+    Mutant(
+        "ring-no-maintenance", "Every 256th turn belongs to the client",
+        RING + "turns.cc",
+        "{ return turn % kMaintenanceEvery == kMaintenanceEvery - 1; }",
+        "{ return turn > ~Turn{0} - kMaintenanceEvery; }",
+        "ring_parts_test", "RingParts.ATurnOfMaintenanceBelongsToTheClientWhateverIsDue"),
+    Mutant(
+        "ring-last-turn-for-another", "The last turn that can log a block logs no other",
+        RING + "turns.cc",
+        "return last.value_or(block);", "return block;",
+        RING_TEST, "*LastTurnOfAWantedBlock.LogsIt/0"),
+    Mutant(
+        "ring-log-wins", "Of two copies with one version, a rebuild takes the bucket's",
+        RING + "ring_rebuild.cc",
+        "(is_same && where == Place::Kind::top)", "(is_same && where == Place::Kind::tree)",
+        RING_TEST, "RingLostWrites.AreNotThoseOfBlocksThatHaveLeftTheTop"),
+    Mutant(
+        "ring-asked-turns", "A vault that knows fewer turns than have asked is an old copy",
+        "serverd/ring/ring_server.cc",
+        "|| request.root[0] < asked)", "|| (asked == 0 && request.root[0] != 0))",
+        "ring_server_test", "RingServer.RefusesAnOldCopy"),
     # ---- sessions and attempts
     Mutant(
         "epochs", "Messages of another session are refused",

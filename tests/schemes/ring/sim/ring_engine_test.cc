@@ -262,7 +262,8 @@ class Observer {
   std::size_t repeated = 0, accesses = 0;
   std::map<VersionStamp, unsigned> touches;
   std::map<std::pair<MessageType, std::size_t>, std::size_t> shapes;
-  std::map<Turn, std::size_t> others_since;  // only turns whose group had been evicted before
+  std::map<std::size_t, std::size_t> values;  // accesses by the number of values that they ask for
+  std::map<Turn, std::size_t> others_since;   // only turns whose group had been evicted before
 
  private:
   void saw(const Bytes& message) {
@@ -275,6 +276,7 @@ class Observer {
     const auto request = decode<RetrieveRequest>(body);
     ASSERT_TRUE(request);
     ++accesses;
+    ++values[request->asks.size()];
     const auto since = std::ranges::find(newest_first_, group_of(request->asks));
     if (since != newest_first_.end())
       others_since.try_emplace(request->turn,
@@ -324,14 +326,41 @@ TEST(RingView, ReadsWritesAndAccessesToNothingLookAlike) {
     RingWorld world(small_ring(8, 6, 2), 9);
     Observer observer(world);
     EXPECT_TRUE(world.open_client());
+    // Until every bucket of the tree has been written.
+    for (BlockId block = 0; block < 240; ++block)
+      EXPECT_TRUE(world.write(block % 7, Bytes(512, 1)));
+    world.settle();
+    observer.values.clear();
     for (BlockId block = 0; block < 60; ++block)
       EXPECT_TRUE(what == 0 ? world.write(block % 7, Bytes(512, 1)).has_value()
                             : world.read(what == 1 ? 3 : 1000 + block).has_value());
+    // Each access asks every level below the top for one value.
+    const unsigned levels = world.engine().status().height + 1 - world.params().top_levels;
+    EXPECT_EQ(observer.values.size(), 1u);
+    EXPECT_EQ(observer.values.begin()->first, levels);
     EXPECT_TRUE(world.close_client());
     return std::pair(observer.accesses, observer.shapes);
   };
   EXPECT_EQ(shapes(0), shapes(1));
   EXPECT_EQ(shapes(0), shapes(2));
+}
+
+// A block's leaf is shown by its next access, so that access draws another one.
+TEST(RingView, AnAccessGivesItsBlockAFreshLeaf) {
+  RingWorld world(small_ring(8, 6, 2), 14);
+  std::set<Leaf> leaves;
+  for (int access = 0; access < 6; ++access) {
+    ASSERT_GOOD(world.open_client());
+    if (access % 2 == 0)
+      ASSERT_GOOD(world.write(3, pattern(3, 1, 512)));
+    else
+      ASSERT_GOOD(world.read(3));
+    world.settle();
+    ASSERT_GOOD(world.close_client());
+    const auto loaded = RingState::open("vault.db", world.disk(kClient))->load(world.params());
+    ASSERT_GOOD(loaded);
+    EXPECT_TRUE(leaves.insert(loaded->places.get(3).leaf).second) << "access " << access;
+  }
 }
 
 // When a group is evicted, its blocks leave the top, which everyone sees. So whatever is accessed,
@@ -1652,6 +1681,21 @@ TEST_F(RingLostWrites, AreNamed) {
     ASSERT_GOOD(got);
     EXPECT_EQ(*got, pattern(each, 1, 512));
   }
+}
+
+// A block that has left the top has the same version in its bucket and still in the log.
+TEST_F(RingLostWrites, AreNotThoseOfBlocksThatHaveLeftTheTop) {
+  const auto known = lose();
+  const auto rebuilt = world.rebuild_client();
+  ASSERT_GOOD(rebuilt);
+  unsigned in_tree = 0;
+  for (BlockId block = 0; block < kBlocks; ++block) {
+    const Place before = known.places.get(block), after = rebuilt->state.places.get(block);
+    EXPECT_EQ(after.kind, before.kind) << "block " << block;
+    EXPECT_EQ(after.version, before.version) << "block " << block;
+    in_tree += before.kind == Place::Kind::tree;
+  }
+  EXPECT_GT(in_tree, 0u);
 }
 
 // The server returns the content that a slot had one round before.

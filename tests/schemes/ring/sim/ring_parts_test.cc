@@ -166,5 +166,12 @@ TEST_F(RingParts, ATurnLogsTheOldestBlockAgainBeforeItsSlotIsReused) {
   EXPECT_EQ(turns_->to_log_again(last + 1, 5), 6u);
 }
 
+TEST_F(RingParts, ATurnOfMaintenanceBelongsToTheClientWhateverIsDue) {
+  EXPECT_EQ(turns_->to_log_again(kMaintenanceEvery - 2, 5), std::nullopt);
+  EXPECT_EQ(turns_->to_log_again(kMaintenanceEvery - 1, 5), kNoBlock);
+  put(6, kMaintenanceEvery - 2, 1);
+  EXPECT_EQ(turns_->to_log_again(kMaintenanceEvery - 1, 5), 6u);
+}
+
 }  // namespace
 }  // namespace s3oram::ring::test
