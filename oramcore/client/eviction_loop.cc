@@ -16,7 +16,7 @@ namespace {
 constexpr unsigned kMostDisagreements = 3;
 // They also stop after this many attempts that took too long although all servers were there, and
 // after this many in succession that failed because of damage that no server reports when asked.
-constexpr unsigned kMostWithheld = 4, kMostInVain = 10;
+constexpr unsigned kMostLate = 4, kMostInVain = 10;
 
 }  // namespace
 
@@ -125,12 +125,12 @@ Task<Status> EvictionLoop::after_failure(Error why, Failures& failures) {
     S3O_CO_TRY(co_await arbiter_.after_disagreement(why, preparer_.take_dispute(), last));
   }
   gate_.end_attempt();
-  if (preparer_.was_withheld() && ++failures.withheld == kMostWithheld)
+  if (preparer_.was_withheld() && ++failures.withheld == kMostLate)
     co_return fail(Errc::servers_disagree,
                    "{} attempts at an eviction did not end in time although all servers are there: "
                    "one of them is faulty or lies, and does not pass on what the others wait for, "
                    "or a line between them is very slow",
-                   kMostWithheld);
+                   kMostLate);
   if (why.code == Errc::unreachable) co_return Status{};  // without the server that is away
   const auto mended = [this] {
     return state_.metrics.healed_slots.value() + state_.contents.changed;
