@@ -29,15 +29,15 @@ Task<Status> Capacity::reserve_at(Party server, unsigned height) {
   co_return Status{};
 }
 
-Bytes Capacity::takers() const {
-  Bytes all = tree_.takers();
-  for (Party server = 1; all.size() < servers_.count() && tree_.takers().empty(); ++server)
-    all.push_back(server);
-  return all;
+/// Returns `some`, or all servers if it is empty.
+Bytes Capacity::all_or(Bytes some) const {
+  if (!some.empty()) return some;
+  for (Party server = 1; server <= servers_.count(); ++server) some.push_back(server);
+  return some;
 }
 
 Task<bool> Capacity::reserve(unsigned height) {
-  const Bytes asked = takers();
+  const Bytes asked = all_or(tree_.takers());
   auto answers =
       co_await for_each_of(asked, [&](Party server) { return reserve_at(server, height); });
   const bool known = std::exchange(growth_refused_, false);
@@ -46,6 +46,11 @@ Task<bool> Capacity::reserve(unsigned height) {
     if (answer || servers_.is_left_out(asked[i]) || !rule_holds(Rule::reserve_space)) continue;
     const Errc code = answer.error().code;
     if (code == Errc::fenced) tree_.die(answer.error());
+    if (!tree_.is_dead() && tree_.drop(asked[i])) {
+      spdlog::warn("server {} is sent what it lacks later: it has no room for a tree of height {}",
+                   asked[i], height);
+      continue;
+    }
     if (!tree_.is_dead() && !known)
       spdlog::warn("the tree cannot grow to height {}: {}", height, answer.error().message);
     growth_refused_ = true;
@@ -94,8 +99,9 @@ void Capacity::keep_known() {
 }
 
 Task<void> Capacity::ask_highest() {
-  auto answers = co_await for_each_of(
-      takers(), [this](Party server) { return servers_.room(server, kRoomAnswersWithin); });
+  auto answers = co_await for_each_of(all_or(tree_.members()), [this](Party server) {
+    return servers_.room(server, kRoomAnswersWithin);
+  });
   highest_ = kMaxHeight;
   for (const auto& answer : answers)
     if (answer) highest_ = std::min<unsigned>(highest_, answer->height);

@@ -24,6 +24,13 @@ class GrowingTree {
   virtual void die(Error reason) = 0;
   /// Returns the servers that take part in evictions; empty if all of them do.
   virtual Bytes takers() const { return {}; }
+  /// Returns those of them that are in step; empty if all servers are.
+  virtual Bytes members() const { return {}; }
+  /// Drops a server that only follows (in_step.h). Returns false if it does more than that.
+  virtual bool drop(Party server) {
+    static_cast<void>(server);
+    return false;
+  }
   /// Runs a coroutine; the engine waits for its end when it closes.
   virtual void start_for_room(Task<void> task) = 0;
 
@@ -40,7 +47,8 @@ class Capacity {
   /// Returns whether `coming` accesses, before the next decision, could overfill the tree.
   bool wants_to_grow(std::uint64_t coming) const;
   /// Asks all servers that take part to reserve room for a tree of this height. Returns whether
-  /// they all did.
+  /// they all did. A server that follows and has no room is dropped, because it must not take away
+  /// the room that those in step have.
   Task<bool> reserve(unsigned height);
   /// Makes one server reserve the room. Errors: those of the server.
   Task<Status> reserve_at(Party server, unsigned height);
@@ -62,7 +70,7 @@ class Capacity {
   Room room(std::uint64_t discarding) const;
 
  private:
-  Bytes takers() const;
+  Bytes all_or(Bytes some) const;
   Task<void> ask_now();
   Task<void> ask_highest();
 

@@ -18,6 +18,13 @@ class GrowingVolume final : public GrowingTree {
   bool is_dead() const override { return state_.dead.has_value(); }
   void die(Error reason) override { state_.die(std::move(reason)); }
   Bytes takers() const override { return state_.in_step.takers(); }
+  Bytes members() const override { return state_.in_step.members(); }
+  bool drop(Party server) override {
+    if (state_.in_step.of(server) != Standing::following) return false;
+    state_.in_step.leave(server);
+    state_.servers.leave_out(server);
+    return true;
+  }
   void start_for_room(Task<void> task) override { state_.start(std::move(task)); }
 
  private:

@@ -440,6 +440,54 @@ TEST_P(AwayOfThree, NoAnswerOfAServerThatComesBackIsWaitedForLong) {
   ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
 }
 
+// A server that follows has a disk that is full, or smaller than those of the others.
+TEST_P(AwayOfThree, AServerThatFollowsTakesNoRoomAway) {
+  const Party last = cluster_.servers();
+  const VolumeParams& params = cluster_.params();
+  ASSERT_NO_FATAL_FAILURE(fill());
+  go_away(last, Absence::killed);
+  ASSERT_NO_FATAL_FAILURE(await([&] { return standing(last) == Standing::away; }));
+  work();
+  // From here on, the tree grows with the next eviction after a further block.
+  const auto height = [&] { return cluster_.engine().status().height; };
+  BlockId block = kBlocks;
+  while (block + params.root_buffer_slots() < capacity(height(), params.evict_every))
+    ASSERT_NO_FATAL_FAILURE(write(block++, 1));
+  settle_evictions();
+  const unsigned before = height();
+  unsigned refusals = 0;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    const auto type = static_cast<MessageType>(message[2]);
+    if (standing(last) != Standing::following) return true;
+    if (to == last && refusals == 0 &&
+        type == (from == kClient ? MessageType::heal_slot : MessageType::masked_share))
+      return false;  // keeps it following
+    if (from != last || to != kClient || !is_answer(message) || message[4] != 0) return true;
+    if (type != MessageType::reserve && type != MessageType::room) return true;
+    Bytes changed(message.begin(), message.begin() + Rpc::kHeaderSize);
+    if (type == MessageType::room) changed = encode(RoomAnswer{.height = 1});
+    std::copy_n(message.begin(), Rpc::kHeaderSize, changed.begin());
+    if (type == MessageType::reserve) {
+      changed[4] = static_cast<std::uint8_t>(Errc::disk_full);
+      ++refusals;
+    }
+    cluster_.network.deliver(from, to, changed);
+    return false;
+  };
+  cluster_.start_server(last);
+  ASSERT_NO_FATAL_FAILURE(await([&] { return standing(last) == Standing::following; }));
+  for (const BlockId end = block + 8; block < end; ++block) {
+    ASSERT_NO_FATAL_FAILURE(write(block, 1));
+    EXPECT_TRUE(cluster_.engine().room().can_grow);
+  }
+  settle_evictions();
+  EXPECT_GT(refusals, 0u);
+  EXPECT_EQ(height(), before + 1);
+  cluster_.network.filter = {};
+  ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
+  ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
+}
+
 // Meanwhile no eviction is decided, and another server waits for it, too.
 TEST_P(AwayOfThree, OneThatGoesAwayWhileItIsSentWhatItLacksIsNotWaitedFor) {
   const Party last = cluster_.servers();
