@@ -2,17 +2,22 @@
 #include "oramcore/client/stragglers.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace s3oram {
 namespace {
 
 constexpr Duration kLaterBy = std::chrono::seconds(2);
+// The lines of several servers may be slower than those of the rest, so they get more time.
+constexpr Duration kSeveralLaterBy = std::chrono::seconds(10);
 constexpr Duration kQuestionTakes = std::chrono::seconds(10);
 
 }  // namespace
 
 std::shared_ptr<Stragglers::Question> Stragglers::begin() const {
-  Question question{state_.in_step.members(), {}, state_.now()};
+  Question question{.members = state_.in_step.members(), .followers = {}, .begun = state_.now()};
+  question.spare = question.members.size() -
+                   std::min<std::size_t>(question.members.size(), state_.in_step.needed());
   for (const Party server : state_.in_step.takers())
     if (!state_.in_step.holds(server)) question.followers.push_back(server);
   return std::make_shared<Question>(std::move(question));
@@ -25,20 +30,26 @@ void Stragglers::answered(const std::shared_ptr<Question>& question, Party serve
   // Not temporaries, which g++ 12 would destroy twice.
   const std::string stays_away = "does not do its part in an eviction";
   const std::string is_slow = "is too slow to follow";
-  if (question->members.size() == 1)
-    state_.start(expect(question, question->members, stays_away));
-  else if (question->members.empty() && !question->followers.empty())
-    state_.start(expect(question, question->followers, is_slow));
+  const Duration took = state_.now() - question->begun;
+  const Duration one = std::max(kLaterBy, 2 * took), several = std::max(kSeveralLaterBy, 4 * took);
+  const std::size_t missing = question->members.size();
+  if (missing == 1)
+    state_.start(expect(question, question->members, stays_away, one));
+  else if (missing > 1 && missing <= question->spare &&
+           !std::exchange(question->several_expected, true))
+    state_.start(expect(question, question->members, stays_away, several));
+  else if (missing == 0 && !question->followers.empty())
+    state_.start(expect(question, question->followers, is_slow, one));
 }
 
-Task<void> Stragglers::expect(std::shared_ptr<Question> question, Bytes late, std::string why) {
+Task<void> Stragglers::expect(std::shared_ptr<Question> question, Bytes late, std::string why,
+                              Duration patience) {
   constexpr Duration kLook = std::chrono::milliseconds(100);
   const auto is_late = [&](Party server) {
     return std::ranges::find(question->members, server) != question->members.end() ||
            std::ranges::find(question->followers, server) != question->followers.end();
   };
-  const Duration now = state_.now();
-  const Duration until = now + std::max(kLaterBy, 2 * (now - question->begun));
+  const Duration until = state_.now() + patience;
   while (!state_.dead && std::ranges::any_of(late, is_late) && state_.now() < until)
     co_await state_.environment.clock.sleep(kLook);
   for (const Party server : late) {

@@ -19,6 +19,8 @@ class Stragglers {
     // Servers that have not answered yet. The followers are all that take part and are not in step.
     Bytes members, followers;
     Duration begun{};
+    std::size_t spare = 0;  // how many members the volume can do without
+    bool several_expected = false;
   };
   /// Begins a question to the servers that take part now.
   std::shared_ptr<Question> begin() const;
@@ -30,7 +32,9 @@ class Stragglers {
  private:
   Task<Status> ask(Party server, MessageType type, Bytes message,
                    std::shared_ptr<Question> question);
-  Task<void> expect(std::shared_ptr<Question> question, Bytes late, std::string why);
+  /// Does without the servers in `late` that have not answered after `patience` more.
+  Task<void> expect(std::shared_ptr<Question> question, Bytes late, std::string why,
+                    Duration patience);
 
   VolumeState& state_;
   Attendance& attendance_;

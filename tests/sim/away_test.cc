@@ -488,6 +488,30 @@ TEST_P(AwayOfThree, AServerThatFollowsTakesNoRoomAway) {
   ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
 }
 
+// Two of four servers answer everything except one of the requests on which an eviction depends.
+TEST_P(AwayTest, AsManyAsMayBeAwayCannotHoldAnEvictionUp) {
+  if (cluster_.servers() < cluster_.params().workers() + 2) return;
+  ASSERT_NO_FATAL_FAILURE(fill());
+  for (const MessageType silent :
+       {MessageType::certify, MessageType::commit, MessageType::release}) {
+    SCOPED_TRACE(fmt::format("type {}", static_cast<int>(silent)));
+    unsigned lost = 0;
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      const bool lose = from + 2 > cluster_.servers() && to == kClient && is_answer(message) &&
+                        static_cast<MessageType>(message[2]) == silent;
+      lost += lose;
+      return !lose;
+    };
+    const auto evictions = cluster_.engine().status().evictions;
+    EXPECT_LT(longest_of_writes(std::chrono::seconds(20)), std::chrono::seconds(16));
+    EXPECT_GT(lost, 0u);
+    EXPECT_GT(cluster_.engine().status().evictions, evictions + 2);
+    cluster_.network.filter = {};
+    ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
+  }
+  ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
+}
+
 // Meanwhile no eviction is decided, and another server waits for it, too.
 TEST_P(AwayOfThree, OneThatGoesAwayWhileItIsSentWhatItLacksIsNotWaitedFor) {
   const Party last = cluster_.servers();
