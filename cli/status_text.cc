@@ -155,6 +155,7 @@ std::string server_text(const ordered_json& server, bool mounted) {
                                                    human_duration(real(server, "silent_seconds")));
     if (const std::string place = text(server, "place"); !place.empty() && place != "in step")
       out += ", " + place;
+    if (flag(server, "lacks_room")) out += ", no room on its disk for a larger tree";
     out += fmt::format(", {} sent, {} received", size(server, "bytes_sent"),
                        size(server, "bytes_received"));
   }

@@ -207,13 +207,29 @@ void add_top(Problems& to, const VolumeStatus& volume) {
   to.back().warning = true;
 }
 
+/// Returns the disks without room for a larger tree, as an addition to a sentence; empty if none
+/// is known.
+std::string on_full_disks(const VolumeStatus& volume) {
+  std::vector<std::string> owners;
+  for (const auto& server : volume.servers)
+    if (server.lacks_room) owners.push_back(server.address);
+  if (volume.vault_lacks_room) owners.emplace_back("vault.db");
+  if (owners.empty()) return "";
+  if (volume.shares_disk) owners = {"the vault"};
+  return fmt::format(" on the disk of {}", fmt::join(owners, " and that of "));
+}
+
 void add_unwritten(Problems& to, const MountState& state) {
   const FileSystemStatus& files = state.files;
+  const std::string where = on_full_disks(state.volume);
+  const std::string_view remedy = where.empty() ? "" : ": free space there, or enlarge it";
   if (files.no_room_bytes > 0)
-    add(to, kNoRoom, fmt::format("{} cannot be written: no room", human_size(files.no_room_bytes)),
-        "there is no room for what is written");
+    add(to, kNoRoom,
+        fmt::format("{} cannot be written: no room{}{}", human_size(files.no_room_bytes), where,
+                    remedy),
+        fmt::format("there is no room{} for what is written", where));
   else if (state.free_bytes < state.block_size)
-    add(to, kNoRoom, "full: no room for another block");
+    add(to, kNoRoom, fmt::format("full: no room for another block{}{}", where, remedy));
   if (files.failing_bytes > files.no_room_bytes)
     add(to, kFailing,
         fmt::format("{} could not be written for {}, and will be retried",

@@ -43,6 +43,7 @@ json server_json(const VolumeStatus::Server& server, const std::vector<LinkTraff
           {"missing_buckets", server.missing_buckets},
           {"copied_slots", server.copied_slots},
           {"cut_from", server.cut_from},
+          {"lacks_room", server.lacks_room},
           {"restarts", server.restarts},
           {"bytes_sent", server.bytes_sent},
           {"bytes_received", server.bytes_received},

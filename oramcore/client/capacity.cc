@@ -3,6 +3,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "oramcore/base/rules.h"
 
 namespace s3oram {
@@ -43,6 +45,7 @@ Task<bool> Capacity::reserve(unsigned height) {
   const bool known = std::exchange(growth_refused_, false);
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const auto& answer = answers[i];
+    if (answer) note_room(asked[i], true);
     if (answer || servers_.is_left_out(asked[i]) || !rule_holds(Rule::reserve_space)) continue;
     const Errc code = answer.error().code;
     if (code == Errc::fenced) tree_.die(answer.error());
@@ -54,9 +57,17 @@ Task<bool> Capacity::reserve(unsigned height) {
     if (!tree_.is_dead() && !known)
       spdlog::warn("the tree cannot grow to height {}: {}", height, answer.error().message);
     growth_refused_ = true;
+    note_room(asked[i], code != Errc::disk_full);
   }
   count();
   co_return !growth_refused_;
+}
+
+void Capacity::note_room(Party server, bool there_is) {
+  if (there_is)
+    without_room_.erase(server);
+  else
+    without_room_.insert(server);
 }
 
 bool Capacity::has_room(std::uint64_t more) {
@@ -99,12 +110,18 @@ void Capacity::keep_known() {
 }
 
 Task<void> Capacity::ask_highest() {
-  auto answers = co_await for_each_of(all_or(tree_.members()), [this](Party server) {
-    return servers_.room(server, kRoomAnswersWithin);
-  });
+  const Bytes asked = all_or(tree_.members());
+  const auto answers = co_await for_each_of(
+      asked, [this](Party server) { return servers_.room(server, kRoomAnswersWithin); });
   highest_ = kMaxHeight;
-  for (const auto& answer : answers)
-    if (answer) highest_ = std::min<unsigned>(highest_, answer->height);
+  std::erase_if(without_room_,
+                [&](Party server) { return std::ranges::find(asked, server) == asked.end(); });
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (!answers[i]) continue;
+    const unsigned height = answers[i]->height;
+    highest_ = std::min(highest_, height);
+    note_room(asked[i], height > tree_.height() || height == kMaxHeight);
+  }
   if (growth_refused_ && highest_ > tree_.height())
     static_cast<void>(co_await reserve(tree_.height() + 1));  // there is room again
   count();

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <optional>
+#include <set>
 
 #include "oramcore/client/servers.h"
 #include "oramcore/oram/block_device.h"
@@ -68,9 +69,14 @@ class Capacity {
   /// Returns the room left, for `discarding` blocks about to be forgotten. Asks no server, because
   /// it is called for every write of new data. Any thread.
   Room room(std::uint64_t discarding) const;
+  /// Returns whether the disk of this server, by its last answer, has no room for a larger tree.
+  bool lacks_room(Party server) const { return without_room_.contains(server); }
+  /// Returns the same of the disk of vault.db.
+  bool vault_lacks_room() const { return !tree_.has_ballast(); }
 
  private:
   Bytes all_or(Bytes some) const;
+  void note_room(Party server, bool there_is);
   Task<void> ask_now();
   Task<void> ask_highest();
 
@@ -80,6 +86,7 @@ class Capacity {
   const unsigned evict_every_;
   std::uint64_t new_blocks_ = 0;  // writes in flight to blocks not yet mapped
   bool growth_refused_ = false;
+  std::set<Party> without_room_;
   std::optional<Duration> room_asked_, height_asked_;  // when the servers were last asked
   unsigned highest_ = kMaxHeight;                      // a tree of this height fits on all servers
   std::atomic<std::uint64_t> fitting_ = 0;             // blocks in the tree of the current height

@@ -48,6 +48,7 @@ struct EngineStatus {
     CatchUpProgress catching_up;  // while the server catches up
     std::set<Party> cut_from;     // servers to which its lines are cut
     bool unrepaired = false;      // a repair of the server was begun and has not ended
+    bool lacks_room = false;      // its disk has no room for a larger tree
   };
   std::uint64_t blocks = 0, capacity = 0, accesses = 0, evictions = 0, stash = 0, uncommitted = 0;
   unsigned height = 0;
@@ -59,6 +60,7 @@ struct EngineStatus {
   std::optional<Error> evictions_stopped;  // why no more evictions are begun
   std::optional<Trouble> database;         // commits of vault.db fail
   Duration committing_for{};               // how long the commit under way has taken
+  bool vault_lacks_room = false;           // the disk of vault.db is full
   std::optional<TopStatus> top;
   std::vector<Server> servers;  // the first element is server 1
 };

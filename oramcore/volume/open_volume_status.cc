@@ -71,6 +71,8 @@ VolumeStatus OpenVolume::status() {
       status.evictions_stopped = connection.named(engine.evictions_stopped->message);
     status.database_trouble = trouble_of_database(engine);
     status.committing_seconds = seconds(engine.committing_for);
+    status.vault_lacks_room = engine.vault_lacks_room;
+    status.shares_disk = local().has_value();
     status.stash = engine.stash;
     status.uncommitted = engine.uncommitted;
     status.top = engine.top;
@@ -113,6 +115,7 @@ VolumeStatus::Server OpenVolume::status_of(Connection& connection, Party server,
                               .copied_slots = told.catching_up.copied,
                               .cut_from = told.cut_from,
                               .unrepaired = told.unrepaired,
+                              .lacks_room = told.lacks_room,
                               .restarts = connection.restarts(server),
                               .bytes_sent = traffic.bytes_sent,
                               .bytes_received = traffic.bytes_received};

@@ -61,6 +61,7 @@ struct VolumeStatus {
     std::uint64_t missing_buckets = 0, copied_slots = 0;  // its progress while it catches up
     std::set<Party> cut_from;  // other servers to which its lines are cut
     bool unrepaired = false;   // a repair of it was begun and has not ended
+    bool lacks_room = false;   // its disk has no room for a larger tree
     unsigned restarts = 0;     // how often we restarted it, in a local vault
     std::uint64_t bytes_sent = 0;
     std::uint64_t bytes_received = 0;
@@ -79,6 +80,8 @@ struct VolumeStatus {
   std::string evictions_stopped;    // why no more are begun: servers disagree; or empty
   std::string database_trouble;     // why commits of vault.db fail; empty if they do not
   double committing_seconds = 0;    // time taken so far by the commit under way
+  bool vault_lacks_room = false;    // the disk of vault.db is full
+  bool shares_disk = false;         // the vault and its servers have one disk (a local vault)
   std::uint64_t stash = 0;          // blocks in the client's stash
   std::uint64_t uncommitted = 0;    // position changes that no commit holds yet
   std::optional<TopStatus> top;     // if the client keeps the top of the tree

@@ -177,6 +177,15 @@ TEST(StatusText, ASilentServerTellsNothingOfItsLinks) {
       << text;
 }
 
+TEST(StatusText, NamesAServerWithoutRoom) {
+  ordered_json status = mounted();
+  status["servers"][1]["lacks_room"] = true;
+  const std::string text = status_text(status, 1060);
+  EXPECT_NE(text.find("  server 2  answers, no room on its disk for a larger tree, 1.0 KiB sent"),
+            std::string::npos)
+      << text;
+}
+
 TEST(StatusText, SaysOnlyWhatIsKnownOfAMountWhoseDaemonIsGone) {
   ordered_json status = unmounted();
   status["mounted"] = true;

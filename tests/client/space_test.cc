@@ -61,6 +61,14 @@ class Space : public test::EachEvictor {
       cluster_.run_until([&] { return later; });
     }
   }
+  /// Returns the servers of which the status says that their disks are full.
+  std::set<Party> without_room() {
+    std::set<Party> those;
+    Party number = 0;
+    for (const auto& server : cluster_.engine().status().servers)
+      if (++number; server.lacks_room) those.insert(number);
+    return those;
+  }
   void wait_for_room() {
     wait_until([this] { return write(next_, 1).has_value(); });
     ++next_;
@@ -78,6 +86,7 @@ TEST_P(Space, AServerWithoutRoomStopsTheGrowthAndNothingElse) {
   ASSERT_NO_FATAL_FAILURE(fill());
   EXPECT_FALSE(cluster_.engine().room().can_grow);
   EXPECT_EQ(cluster_.engine().room().blocks, 0u);
+  EXPECT_EQ(without_room(), std::set<Party>{2});
   const auto height = cluster_.engine().status().height;
   ASSERT_NO_FATAL_FAILURE(work_on(3));
   EXPECT_EQ(cluster_.engine().status().height, height);
@@ -88,6 +97,7 @@ TEST_P(Space, AServerWithoutRoomStopsTheGrowthAndNothingElse) {
   ASSERT_NO_FATAL_FAILURE(wait_for_room());
   for (const BlockId until = next_ + 100; next_ < until; ++next_) ASSERT_OK(write(next_, 1));
   EXPECT_GT(cluster_.engine().status().height, height);
+  EXPECT_TRUE(without_room().empty());
   check_all();
 }
 
@@ -116,6 +126,7 @@ TEST_P(Space, TheServersSayHowMuchTheyHaveRoomFor) {
   wait_until([&] { return more() > 0; });
   cluster_.disk(2).leave_space(0);
   wait_until([&] { return more() == 0; });
+  EXPECT_EQ(without_room(), std::set<Party>{2}) << "before it refuses anything";
   EXPECT_FALSE(cluster_.engine().room().can_grow);
   const auto height = cluster_.engine().status().height;
   const auto blocks = cluster_.engine().room().blocks;

@@ -175,9 +175,32 @@ const Case kCases[] = {
     {"no room, and nobody needs it",
      [](MountState& s) { s.free_bytes = (64 << 10) - 1; },
      {"full: no room for another block"}},
+    {"no room on a server's disk",
+     [](MountState& s) {
+       s.files.dirty_bytes = s.files.failing_bytes = s.files.no_room_bytes = 2'200'000;
+       s.free_bytes = 0;
+       s.volume.servers[1].lacks_room = true;
+     },
+     {"2.1 MiB cannot be written: no room on the disk of server 2: free space there, or enlarge "
+      "it"}},
+    {"no room on two disks",
+     [](MountState& s) {
+       s.free_bytes = 0;
+       s.volume.servers[1].lacks_room = s.volume.vault_lacks_room = true;
+     },
+     {"full: no room for another block on the disk of server 2 and that of vault.db: free space "
+      "there, or enlarge it"}},
+    {"no room on the one disk of a local vault",
+     [](MountState& s) {
+       s.free_bytes = 0;
+       s.volume.shares_disk = true;
+       for (auto& server : s.volume.servers) server.lacks_room = true;
+     },
+     {"full: no room for another block on the disk of the vault: free space there, or enlarge it"}},
     {"the tree cannot grow, and is not full: there are freed blocks",
      [](MountState& s) {
        s.room = {.blocks = 0, .can_grow = false};
+       s.volume.servers[1].lacks_room = true;
        s.free_bytes = 64 << 10;
      },
      {}},
@@ -399,6 +422,7 @@ TEST(MountStatus, HasTheNamesThatProgramsUse) {
   EXPECT_EQ(json["cache"]["dirty_bytes"], 123);
   EXPECT_EQ(json["servers"][1]["answering"], false);
   EXPECT_EQ(json["servers"][1]["silent_seconds"], 40.3);
+  EXPECT_EQ(json["servers"][1]["lacks_room"], false);
   ASSERT_EQ(json["servers"][0]["links"].size(), 1u);  // the client's own is not among them
   EXPECT_EQ(json["servers"][0]["links"][0]["server"], 2);
   EXPECT_TRUE(json["scrub"].is_null());

@@ -134,6 +134,8 @@ EngineStatus RingEngine::status() const {
                             Standing::in_step,
                             {},
                             {}});
+  status.servers.back().lacks_room = capacity_.lacks_room(kServer);
+  status.vault_lacks_room = capacity_.vault_lacks_room();
   status.top = TopStatus{
       .blocks = ring_.places.top().size(),
       .slots = cache_slots(ring_.volume),
