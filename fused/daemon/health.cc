@@ -23,7 +23,7 @@ constexpr auto kVolume = "volume", kDisagree = "servers_disagree", kServerSilent
                kEvictionLag = "eviction_lag", kWriteLag = "write_lag", kServerAway = "server_away",
                kServerCatchesUp = "server_catches_up", kMigration = "migration",
                kTopCache = "top_cache", kLineCut = "line_cut",
-               kServerUnrepaired = "server_unrepaired";
+               kServerUnrepaired = "server_unrepaired", kServerReserve = "server_reserve";
 
 const char* kind_of(Errc code) {
   switch (code) {
@@ -185,6 +185,22 @@ void add_unrepaired(Problems& to, const VolumeStatus& volume) {
   }
 }
 
+/// Adds servers whose disks are full. They still do their work, but only for as long as the room
+/// that they kept back lasts.
+void add_reserves(Problems& to, const VolumeStatus& volume) {
+  Party number = 0;
+  for (const auto& server : volume.servers) {
+    ++number;
+    if (!server.uses_reserve) continue;
+    add(to, kServerReserve,
+        fmt::format("the disk of {} is full, and its reserve is in use: free space there, or "
+                    "enlarge it",
+                    server.address),
+        number);
+    to.back().warning = true;
+  }
+}
+
 void add_database(Problems& to, const VolumeStatus& volume) {
   if (!volume.database_trouble.empty())
     add(to, kDatabase,
@@ -283,10 +299,10 @@ void add_lost(Problems& to, const VolumeStatus& volume) {
 }  // namespace
 
 const std::vector<const char*> kProblemKinds = {
-    kVolume,          kDisagree,  kServerSilent, kServerFull,  kServerStore,     kServerFailing,
-    kServerStalled,   kDatabase,  kNoRoom,       kFailing,     kUnreadable,      kLost,
-    kBackup,          kDamaged,   kLostBlocks,   kEvictionLag, kWriteLag,        kServerAway,
-    kServerCatchesUp, kMigration, kTopCache,     kLineCut,     kServerUnrepaired};
+    kVolume,          kDisagree,  kServerSilent, kServerFull,  kServerStore,      kServerFailing,
+    kServerStalled,   kDatabase,  kNoRoom,       kFailing,     kUnreadable,       kLost,
+    kBackup,          kDamaged,   kLostBlocks,   kEvictionLag, kWriteLag,         kServerAway,
+    kServerCatchesUp, kMigration, kTopCache,     kLineCut,     kServerUnrepaired, kServerReserve};
 
 double seconds(std::chrono::milliseconds duration) {
   return std::chrono::duration<double>(duration).count();
@@ -331,6 +347,7 @@ std::vector<Problem> find_problems(const MountState& state) {
         "writing lags");
   add_top(found, volume);
   add_left_out(found, volume);
+  add_reserves(found, volume);
   add_unrepaired(found, volume);
   add_end_of_migration(found, state);
   return found;

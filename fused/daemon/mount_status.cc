@@ -44,6 +44,7 @@ json server_json(const VolumeStatus::Server& server, const std::vector<LinkTraff
           {"copied_slots", server.copied_slots},
           {"cut_from", server.cut_from},
           {"lacks_room", server.lacks_room},
+          {"uses_reserve", server.uses_reserve},
           {"restarts", server.restarts},
           {"bytes_sent", server.bytes_sent},
           {"bytes_received", server.bytes_received},

@@ -107,6 +107,7 @@ void Capacity::keep_known() {
   if (height_asked_ && now - *height_asked_ < kAskAgainAfter) return;
   height_asked_ = now;
   tree_.start_for_room(ask_highest());
+  tree_.start_for_room(ask_for_reserves());
 }
 
 Task<void> Capacity::ask_highest() {
@@ -125,6 +126,23 @@ Task<void> Capacity::ask_highest() {
   if (growth_refused_ && highest_ > tree_.height())
     static_cast<void>(co_await reserve(tree_.height() + 1));  // there is room again
   count();
+}
+
+Task<void> Capacity::ask_for_reserves() {
+  const Bytes asked = all_or(tree_.takers());
+  const auto answers = co_await for_each_of(
+      asked, [this](Party server) { return servers_.disk(server, kRoomAnswersWithin); });
+  std::set<Party> before = std::exchange(using_reserve_, {});
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const Party server = asked[i];
+    const bool known = before.contains(server);
+    if (answers[i] ? answers[i]->uses_reserve : known) using_reserve_.insert(server);
+    if (!answers[i] || answers[i]->uses_reserve == known) continue;
+    if (known)
+      spdlog::info("the disk of server {} has room again", server);
+    else
+      spdlog::warn("the disk of server {} is full, and its reserve is in use", server);
+  }
 }
 
 void Capacity::count() {

@@ -58,7 +58,8 @@ class Capacity {
   bool has_room(std::uint64_t more);
   /// Asks the servers whether there is room again, but limits how often.
   void ask();
-  /// Asks the servers how much room they have, at most once every ten seconds.
+  /// Asks the servers how much room they have, and whether their disks are full, at most once every
+  /// ten seconds.
   void keep_known();
   /// Updates the counts; call it when the tree or its blocks have changed.
   void count();
@@ -71,7 +72,10 @@ class Capacity {
   Room room(std::uint64_t discarding) const;
   /// Returns whether the disk of this server, by its last answer, has no room for a larger tree.
   bool lacks_room(Party server) const { return without_room_.contains(server); }
-  /// Returns the same of the disk of vault.db.
+  /// Returns whether the disk of this server, by its last answer, is so full that the server uses
+  /// the room that it kept back.
+  bool uses_reserve(Party server) const { return using_reserve_.contains(server); }
+  /// Returns whether this has happened to the disk of vault.db, so that there is no room.
   bool vault_lacks_room() const { return !tree_.has_ballast(); }
 
  private:
@@ -79,6 +83,7 @@ class Capacity {
   void note_room(Party server, bool there_is);
   Task<void> ask_now();
   Task<void> ask_highest();
+  Task<void> ask_for_reserves();
 
   GrowingTree& tree_;
   Servers& servers_;
@@ -86,7 +91,7 @@ class Capacity {
   const unsigned evict_every_;
   std::uint64_t new_blocks_ = 0;  // writes in flight to blocks not yet mapped
   bool growth_refused_ = false;
-  std::set<Party> without_room_;
+  std::set<Party> without_room_, using_reserve_;
   std::optional<Duration> room_asked_, height_asked_;  // when the servers were last asked
   unsigned highest_ = kMaxHeight;                      // a tree of this height fits on all servers
   std::atomic<std::uint64_t> fitting_ = 0;             // blocks in the tree of the current height

@@ -147,8 +147,8 @@ EngineStatus Engine::status() const {
     status.servers.push_back({state_.servers.silent_for(server), state_.servers.trouble(server),
                               state_.servers.stalled(server), state_.in_step.of(server),
                               returning_.progress(server), returning_.attendance().cut_from(server),
-                              state_.repairs.servers.contains(server),
-                              capacity_.lacks_room(server)});
+                              state_.repairs.servers.contains(server), capacity_.lacks_room(server),
+                              capacity_.uses_reserve(server)});
   status.vault_lacks_room = capacity_.vault_lacks_room();
   return status;
 }

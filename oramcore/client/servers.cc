@@ -388,6 +388,14 @@ Task<Result<RoomAnswer>> Servers::room(Party server, Duration patience) {
   co_return *room;
 }
 
+Task<Result<DiskAnswer>> Servers::disk(Party server, Duration patience) {
+  S3O_CO_ASSIGN(auto answer,
+                co_await rpc_.call(server, MessageType::disk, encode(DiskRequest{}), patience));
+  const auto disk = decode<DiskAnswer>(answer.body());
+  if (!disk) co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
+  co_return *disk;
+}
+
 Task<Status> Servers::create(const VolumeParams& params, Duration patience) {
   S3O_CO_TRY(co_await hello(patience));
   const auto fits = co_await for_all(count_, [&](Party server) {

@@ -78,6 +78,9 @@ class Servers {
   /// Asks how high a tree may grow with the space on the server's disk. Errors: bad_request (its
   /// version cannot say), unreachable.
   Task<Result<RoomAnswer>> room(Party server, Duration patience);
+  /// Asks whether the server's disk is full. Errors: bad_request (its version cannot say),
+  /// unreachable.
+  Task<Result<DiskAnswer>> disk(Party server, Duration patience);
 
   /// Brings a server that has opened the session to the client's tree version. Errors: need_open
   /// (the server was restarted meanwhile).

@@ -49,6 +49,7 @@ struct EngineStatus {
     std::set<Party> cut_from;     // servers to which its lines are cut
     bool unrepaired = false;      // a repair of the server was begun and has not ended
     bool lacks_room = false;      // its disk has no room for a larger tree
+    bool uses_reserve = false;    // its disk is full, and it uses the room that it kept back
   };
   std::uint64_t blocks = 0, capacity = 0, accesses = 0, evictions = 0, stash = 0, uncommitted = 0;
   unsigned height = 0;

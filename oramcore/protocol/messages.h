@@ -1,11 +1,11 @@
 // The messages of the protocol, except those of repair, which are in repair_messages.h.
 // docs/formats.md describes them to the byte.
 //
-// Every request except Hello, Create, Fits, Open, Traffic, Room, Survey, Reenrol, Peer, Probe,
-// Measure and Lines contains the session's epoch. In the client's requests, the tag of Rpc says for
-// which opening of the session they are (OpenRequest). ByteSpan fields point into the received
-// message. Tree versions are numbered by the evictions committed: version e is the tree before
-// eviction e.
+// Every request except Hello, Create, Fits, Open, Traffic, Room, Disk, Survey, Reenrol, Peer,
+// Probe, Measure and Lines contains the session's epoch. In the client's requests, the tag of Rpc
+// says for which opening of the session they are (OpenRequest). ByteSpan fields point into the
+// received message. Tree versions are numbered by the evictions committed: version e is the tree
+// before eviction e.
 #pragma once
 
 #include <array>
@@ -62,6 +62,7 @@ enum class MessageType : std::uint16_t {
   mark_prepared = 36,
   mark_buckets = 39,
   disown = 40,
+  disk = 41,
   // ring's (schemes/ring/protocol/ring_messages.h)
   store_rows = 64,
   fetch_rows = 65,
@@ -165,6 +166,17 @@ struct RoomAnswer {
   template <class A>
   void fields(A& a) {
     a(height);
+  }
+};
+
+/// Disk: asks whether the server's disk is so full that the server has given up the room that it
+/// keeps back (Ballast). Needs no session.
+using DiskRequest = BareRequest<MessageType::disk>;
+struct DiskAnswer {
+  bool uses_reserve = false;
+  template <class A>
+  void fields(A& a) {
+    a(uses_reserve);
   }
 };
 

@@ -116,6 +116,7 @@ VolumeStatus::Server OpenVolume::status_of(Connection& connection, Party server,
                               .cut_from = told.cut_from,
                               .unrepaired = told.unrepaired,
                               .lacks_room = told.lacks_room,
+                              .uses_reserve = told.uses_reserve,
                               .restarts = connection.restarts(server),
                               .bytes_sent = traffic.bytes_sent,
                               .bytes_received = traffic.bytes_received};

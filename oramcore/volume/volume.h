@@ -59,10 +59,11 @@ struct VolumeStatus {
     enum class Place { in_step, catching_up, away };
     Place place = Place::in_step;
     std::uint64_t missing_buckets = 0, copied_slots = 0;  // its progress while it catches up
-    std::set<Party> cut_from;  // other servers to which its lines are cut
-    bool unrepaired = false;   // a repair of it was begun and has not ended
-    bool lacks_room = false;   // its disk has no room for a larger tree
-    unsigned restarts = 0;     // how often we restarted it, in a local vault
+    std::set<Party> cut_from;   // other servers to which its lines are cut
+    bool unrepaired = false;    // a repair of it was begun and has not ended
+    bool lacks_room = false;    // its disk has no room for a larger tree
+    bool uses_reserve = false;  // its disk is full, and it uses the room that it kept back
+    unsigned restarts = 0;      // how often we restarted it, in a local vault
     std::uint64_t bytes_sent = 0;
     std::uint64_t bytes_received = 0;
   };

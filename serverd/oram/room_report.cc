@@ -1,4 +1,4 @@
-// Computes how high the tree can grow.
+// Computes how high the tree can grow, and says whether the disk is full.
 #include "serverd/oram/room_report.h"
 
 namespace s3oram {
@@ -12,6 +12,11 @@ Result<Bytes> room_report(ServerState& state) {
     while (height < kMaxHeight && state.control.bucket_versions_needed(height + 1) <= possible)
       ++height;
   return encode(RoomAnswer{static_cast<std::uint8_t>(height)});
+}
+
+Result<Bytes> disk_report(ServerState& state) {
+  if (!state.bucket_store) return fail(Errc::wrong_volume, "server {} holds no volume", state.self);
+  return encode(DiskAnswer{.uses_reserve = !state.control.find_ballast()});
 }
 
 }  // namespace s3oram

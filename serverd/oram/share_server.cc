@@ -114,6 +114,8 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
       co_return co_await peer_lines(state_, from);
     case MessageType::room:
       co_return room_report(state_);
+    case MessageType::disk:
+      co_return disk_report(state_);
     case MessageType::survey:
       co_return decoded<SurveyRequest>(request, &Server::survey);
     case MessageType::labels:

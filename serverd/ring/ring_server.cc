@@ -113,6 +113,8 @@ Task<Result<Bytes>> Server::dispatch(MessageType type, Payload request) {
       co_return lines_.probe(kClient, request);
     case MessageType::room:
       co_return room_report(state_);
+    case MessageType::disk:
+      co_return disk_report(state_);
     case MessageType::survey:
       co_return decoded<SurveyRequest>(request, &Server::survey);
     case MessageType::fits:

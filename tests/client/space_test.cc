@@ -101,6 +101,27 @@ TEST_P(Space, AServerWithoutRoomStopsTheGrowthAndNothingElse) {
   check_all();
 }
 
+TEST_P(Space, AServerThatUsesItsReserveIsNamed) {
+  const auto uses_reserve = [this] {
+    std::set<Party> those;
+    Party number = 0;
+    for (const auto& server : cluster_.engine().status().servers)
+      if (++number; server.uses_reserve) those.insert(number);
+    return those;
+  };
+  for (; next_ < 20; ++next_) ASSERT_OK(write(next_, 1));
+  EXPECT_TRUE(uses_reserve().empty());
+  cluster_.disk(2).leave_space(0);
+  const auto is_told = [&] {
+    EXPECT_TRUE(write(0, 1));  // an existing block
+    return !uses_reserve().empty();
+  };
+  ASSERT_NO_FATAL_FAILURE(wait_until(is_told));
+  EXPECT_EQ(uses_reserve(), std::set<Party>{2});
+  cluster_.disk(2).leave_space({});
+  ASSERT_NO_FATAL_FAILURE(wait_until([&] { return !is_told(); }));
+}
+
 // A write that needs more room than there is may never be tried.
 TEST_P(Space, RoomIsFoundWithoutAWrite) {
   for (; next_ < 20; ++next_) ASSERT_OK(write(next_, 1));

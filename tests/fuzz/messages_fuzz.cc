@@ -37,6 +37,7 @@ using Round = void (*)(ByteSpan);
 constexpr Round kRounds[] = {
     round_trip<HelloAnswer>,
     round_trip<RoomAnswer>,
+    round_trip<DiskAnswer>,
     round_trip<TrafficAnswer>,
     round_trip<CreateRequest>,
     round_trip<FitsRequest>,

@@ -118,6 +118,8 @@ inline std::vector<Sample> samples() {
   add(HelloAnswer{3, std::nullopt}, hex("03", "00"));
   add(RoomRequest{}, std::string());
   add(RoomAnswer{0x0c}, std::string("0c"));
+  add(DiskRequest{}, std::string());
+  add(DiskAnswer{true}, std::string("01"));
   add(TrafficRequest{}, std::string());
   add(TrafficAnswer{{{2, 0x2122232425262728, 0x3132333435363738}}},
       hex("01000000", "02", "2827262524232221", "3837363534333231"));

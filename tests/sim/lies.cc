@@ -203,6 +203,7 @@ class Life {
     const bool any_size =
         type_of(message) == MessageType::retrieve || type_of(message) == MessageType::write_root;
     if (type_of(message) == MessageType::traffic || type_of(message) == MessageType::room ||
+        type_of(message) == MessageType::disk ||
         !numbers_.emplace(to, type_of(message), number).second)
       return;
     ++seen_[{to, type_of(message), any_size ? 0 : message.size()}];

@@ -342,6 +342,25 @@ TEST(Health, ASecondSilentServerMakesAMirrorWait) {
                 "server 2 catches up, with 0 slots copied: 2 of 3 servers hold all data"});
 }
 
+TEST(Health, AServerThatUsesItsReserveIsAWarning) {
+  MountState state = sound();
+  state.volume.servers[1].uses_reserve = true;
+  EXPECT_TRUE(problems(state).empty());
+  EXPECT_EQ(warnings(state),
+            std::vector<std::string>{"the disk of server 2 is full, and its reserve is in use: "
+                                     "free space there, or enlarge it"});
+  const auto json = status_json({"/mnt", 1}, state, {{}, {}, {}});
+  EXPECT_EQ(json["health"]["healthy"], true);
+  EXPECT_EQ(json["health"]["causes"][0]["kind"], "server_reserve");
+  EXPECT_EQ(json["health"]["causes"][0]["server"], 2);
+  EXPECT_EQ(json["servers"][1]["uses_reserve"], true);
+  Metrics metrics;
+  gauge({"/mnt", 1}, state, {{}, {}, {}}, metrics);
+  const Exposition page = read_exposition(metrics.text());
+  EXPECT_EQ(page.samples.at("s3oramfs_healthy"), 1);
+  EXPECT_EQ(page.samples.at("s3oramfs_problem{kind=\"server_reserve\",server=\"2\"}"), 1);
+}
+
 TEST(Health, ARepairThatHasNotEndedIsAWarning) {
   MountState state = sound();
   state.volume.servers[2].unrepaired = true;

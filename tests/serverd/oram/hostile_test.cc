@@ -80,6 +80,7 @@ class Hostile : public test::HostileFixture {
       case MessageType::hello:
       case MessageType::traffic:
       case MessageType::room:
+      case MessageType::disk:
       case MessageType::probe:
       case MessageType::measure:
       case MessageType::lines:

@@ -135,6 +135,7 @@ EngineStatus RingEngine::status() const {
                             {},
                             {}});
   status.servers.back().lacks_room = capacity_.lacks_room(kServer);
+  status.servers.back().uses_reserve = capacity_.uses_reserve(kServer);
   status.vault_lacks_room = capacity_.vault_lacks_room();
   status.top = TopStatus{
       .blocks = ring_.places.top().size(),
