@@ -123,19 +123,30 @@ std::string why_left_out(const VolumeStatus::Server& server) {
   return fmt::format(" (its line to server {} is cut)", fmt::join(server.cut_from, ", "));
 }
 
+/// Returns the possible reasons why these servers are stalled. If there are several, some of them
+/// may only wait for another one.
+std::string_view why_stalled(const VolumeStatus& volume, std::size_t stalled) {
+  if (volume.servers.size() == 1) return "its disk hangs";
+  return stalled == 1 ? "its disk, or its line to another server, hangs"
+                      : "the disk of one of these servers, or a line between them, hangs";
+}
+
 /// Adds stalled servers, but only if there is no other problem, because a server that waits for
 /// another one is not the cause.
 void add_stalled(Problems& to, const VolumeStatus& volume) {
   if (!to.empty()) return;
+  const auto is_stalled = [](const VolumeStatus::Server& server) {
+    return server.answering && server.place == Place::in_step && !server.stalled_at.empty();
+  };
+  const auto stalled = std::ranges::count_if(volume.servers, is_stalled);
+  const auto why = why_stalled(volume, static_cast<std::size_t>(stalled));
   Party number = 0;
   for (const auto& server : volume.servers) {
     ++number;
-    if (server.answering && server.place == Place::in_step && !server.stalled_at.empty())
+    if (is_stalled(server))
       add(to, kServerStalled,
-          fmt::format(
-              "{} answers, but has not finished {} for {}: its disk, or its line to another "
-              "server, hangs",
-              server.address, server.stalled_at, human_duration(server.stalled_seconds)),
+          fmt::format("{} answers, but has not finished {} for {}: {}", server.address,
+                      server.stalled_at, human_duration(server.stalled_seconds), why),
           fmt::format("{} does not finish {}", server.address, server.stalled_at), number);
   }
 }

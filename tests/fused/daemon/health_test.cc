@@ -136,6 +136,26 @@ const Case kCases[] = {
      {"server 3 answers, but has not finished a root write for 5 s: its disk, or its line to "
       "another "
       "server, hangs"}},
+    {"two servers of which one may wait for the other",
+     [](MountState& s) {
+       for (const std::size_t each : {0, 2}) {
+         s.volume.servers[each].stalled_at = "a retrieval";
+         s.volume.servers[each].stalled_seconds = 5;
+       }
+     },
+     {"server 1 answers, but has not finished a retrieval for 5 s: the disk of one of these "
+      "servers, "
+      "or a line between them, hangs",
+      "server 3 answers, but has not finished a retrieval for 5 s: the disk of one of these "
+      "servers, "
+      "or a line between them, hangs"}},
+    {"the server of a ring whose disk hangs",
+     [](MountState& s) {
+       s.volume.servers.resize(1);
+       s.volume.servers[0].stalled_at = "a root write";
+       s.volume.servers[0].stalled_seconds = 5;
+     },
+     {"server 1 answers, but has not finished a root write for 5 s: its disk hangs"}},
     {"two servers that do not reach each other",
      [](MountState& s) {
        s.volume.servers[0].cut_from = {2};
