@@ -30,8 +30,10 @@ Task<Status> Healer::heal() {
   Status status = co_await add_all_damage(damage);
   std::set<BucketIndex> buckets;
   for (const auto& [at, servers] : damage) buckets.insert(at.bucket);
+  if (status) status = co_await prove_rest();  // while the marks that this needs are still there
   if (status) status = co_await heal_slots(std::move(damage), Loss::zeroed);
-  if (status) status = co_await prove_rest();
+  if (status) status = co_await prover_.mark_again();
+  prover_.mark_none_again();
   const std::set<Party> holders = state_.servers_in_step();
   if (status && settler_.copies_are_compared())
     status = co_await settler_.compare(std::move(buckets), holders);
@@ -75,10 +77,12 @@ Task<Status> Healer::add_damage(MessageType question, Bytes message, std::set<Pa
   auto answers = co_await for_all(static_cast<unsigned>(asked.size()), [&](Party nth) {
     return state_.servers.ask(asked[nth - 1u], question, message);
   });
+  const std::size_t most =
+      DamageAnswer::most(state_.params.root_slots(), state_.params.bucket_size);
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (!answers[i]) co_return fail(answers[i].error());
     const auto found = decode<DamageAnswer>(answers[i]->body());
-    if (!found ||
+    if (!found || found->slots.size() > most ||
         !std::ranges::all_of(found->slots, [&](SlotAddress at) { return state_.has_slot(at); }))
       co_return fail(Errc::failed, "server {} sent an invalid answer", asked[i]);
     for (const SlotAddress at : found->slots) {
@@ -338,6 +342,7 @@ Task<Status> Healer::heal_through_client(SlotAddress at, std::set<Party> damaged
   state_.contents.changed += lost;
   for (const Party server : found.to_write)
     if (written && !lost && !refusing.contains(server)) slots_.healed(server, at);
+  for (const Party server : refusing) prover_.note_refusal(at, server);
   if (lost || !written || loss == Loss::left || state_.params.security != Security::malicious ||
       !rule_holds(Rule::fresh_shares))
     co_return written;
@@ -385,6 +390,7 @@ Task<Status> Healer::share_again(SlotAddress at, Bytes content, const std::set<P
       at, all, [&](Party server) { return fresh[server - 1u]; }, refusing);
   --state_.contents.zeroing;
   ++state_.contents.changed;
+  for (const Party server : refusing) prover_.note_refusal(at, server);
   const std::size_t most = state_.params.scheme.threshold;
   if (written || written.error().code != Errc::bad_request || refusing.size() <= most ||
       claiming.size() > most)

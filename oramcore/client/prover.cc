@@ -400,8 +400,67 @@ Task<Status> Prover::forget(SlotAddress at) {
   if (!bucket || !keeps_marks()) co_return Status{};
   const auto row = co_await marks_of(*bucket);
   if (row && !*row) co_return Status{};
+  if (row && (*row)->marks.size() == state_.servers.count() && !is_shared(*bucket, **row))
+    forgotten_.try_emplace(*bucket, **row);
   state_.pending.unmarked.insert(*bucket);
   co_return co_await committer_.commit_until_done();
+}
+
+/// Returns whether other buckets may have the same stored content, because the tree has grown since
+/// it was written. Its marks are not made again, because nothing would forget them when the content
+/// changes on behalf of another of these buckets.
+bool Prover::is_shared(BucketIndex bucket, const MarkRow& row) const {
+  return bucket < kStashBucket && row.was_leaf(bucket) && row.height < state_.tree.height;
+}
+
+Task<Status> Prover::mark_again() {
+  std::vector<BucketIndex> some;
+  for (auto next = forgotten_.begin(); next != forgotten_.end();) {
+    some.push_back(next->first);
+    if (++next != forgotten_.end() && some.size() < MarkBucketsRequest::kMost) continue;
+    auto marked = co_await mark_some_again(some);
+    if (!marked) {
+      mark_none_again();
+      co_return marked;
+    }
+    some.clear();
+  }
+  const bool any = !forgotten_.empty();
+  mark_none_again();
+  if (any) co_return co_await committer_.commit_until_done();
+  co_return Status{};
+}
+
+/// The new mark must be durable before the healing ends, because what is forgotten later must be in
+/// the database. A server that gives no mark, or has refused a share, has none in the new row. Its
+/// own shares cannot be proven later; those of the others can. Neither has a server that had none
+/// before, because a new mark of shares that could not be proven would hide a lie in a repair.
+Task<Status> Prover::mark_some_again(const std::vector<BucketIndex>& buckets) {
+  const auto answers = co_await for_all(state_.servers.count(), [&](Party server) {
+    MarkBucketsRequest question{state_.session.epoch, state_.tree.tree_version, {}};
+    for (const BucketIndex bucket : buckets)
+      question.buckets.push_back(
+          {bucket, state_.scheme->mark_key(forgotten_.at(bucket).eviction, server)});
+    return state_.ask_again(server, MarkBucketsRequest::kType, encode(question));
+  });
+  if (state_.dead) co_return fail(*state_.dead);
+  for (Party server = 1; server <= answers.size(); ++server) {
+    const auto& answer = answers[server - 1u];
+    std::optional<BucketMarksAnswer> given;
+    if (answer) given = decode<BucketMarksAnswer>(answer->body());
+    if (given && given->marks.size() != buckets.size()) given.reset();
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      auto& mark = forgotten_.at(buckets[i]).marks[server - 1u];
+      const BucketIndex in_tree = buckets[i] < kStashBucket ? buckets[i] : kRoot;
+      const auto refused = refused_.find(in_tree);
+      const bool had_one = mark.has_value();
+      mark.reset();
+      if (had_one && given && (refused == refused_.end() || !refused->second.contains(server)))
+        mark = given->marks[i];
+    }
+  }
+  for (const BucketIndex bucket : buckets) state_.pending.marks[bucket] = forgotten_.at(bucket);
+  co_return Status{};
 }
 
 }  // namespace s3oram

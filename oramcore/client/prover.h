@@ -40,6 +40,16 @@ class Prover {
   /// Durably forgets the marks of the slot's bucket. Call it before its shares are replaced by
   /// others.
   Task<Status> forget(SlotAddress at);
+  /// Notes that a server has not taken its new share of the slot, so that it gets no new mark.
+  void note_refusal(SlotAddress at, Party server) { refused_[at.bucket].insert(server); }
+  /// Asks all servers for new marks of the buckets whose marks were forgotten since the last call.
+  /// Call it when all their new shares are written.
+  Task<Status> mark_again();
+  /// Gives up new marks of these buckets, because some of their new shares may not be written.
+  void mark_none_again() {
+    forgotten_.clear();
+    refused_.clear();
+  }
   /// Returns the bucket in which a server stores the slot; std::nullopt for the root buffer, whose
   /// slots have no marks.
   std::optional<BucketIndex> stored_bucket(SlotAddress at) const;
@@ -67,12 +77,16 @@ class Prover {
                                    const Shown& shown) const;
   Task<Result<std::size_t>> put_right_at(Party server, const Proof& proof, const Shown& shown);
   Task<Status> disown(Party server, BucketIndex bucket, std::vector<std::uint16_t> slots);
+  bool is_shared(BucketIndex bucket, const MarkRow& row) const;
+  Task<Status> mark_some_again(const std::vector<BucketIndex>& buckets);
   void name(Party server, BucketIndex bucket);
 
   VolumeState& state_;
   Committer& committer_;
   SlotShares& slots_;
   const RepairRecord& record_;
+  std::map<BucketIndex, MarkRow> forgotten_;        // since the last mark_again()
+  std::map<BucketIndex, std::set<Party>> refused_;  // by bucket of the tree
 };
 
 }  // namespace s3oram

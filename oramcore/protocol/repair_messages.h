@@ -30,6 +30,12 @@ struct SlotAddress {
   }
 };
 struct DamageAnswer {
+  /// A server adds no further bucket to an answer with so many slots.
+  static constexpr std::size_t kMost = 1 << 15;
+  /// Returns the most slots in an answer: it can hold those of the root, and two more buckets.
+  static constexpr std::size_t most(std::size_t root_slots, std::size_t bucket_size) {
+    return kMost + root_slots + 2 * bucket_size;
+  }
   std::vector<SlotAddress> slots;
   template <class A>
   void fields(A& a) {

@@ -11,8 +11,6 @@
 namespace s3oram {
 namespace {
 
-/// The most slots in an answer to Damage; the message has room for these and one more bucket.
-constexpr std::size_t kMostTold = 1 << 15;
 /// The most bytes of missing slots in one answer, because no eviction is decided while they are
 /// healed.
 constexpr std::size_t kMissingAtOnce = 4 << 20;
@@ -76,7 +74,7 @@ Task<Result<Bytes>> ServerHeal::damage(DamageRequest request, Payload&) {
     const std::size_t before = slots.size();
     S3O_CO_TRY(co_await add_damaged(bucket, slots));
     if (slots.size() == before) state_.damaged.erase(bucket);
-    if (slots.size() >= kMostTold) break;  // the rest is reported when these are healed
+    if (slots.size() >= DamageAnswer::kMost) break;  // the rest is reported when these are healed
   }
   S3O_CO_TRY(co_await add_missing(slots));
   co_return encode(DamageAnswer{std::move(slots)});
@@ -94,7 +92,7 @@ Task<Status> ServerHeal::add_missing(std::vector<SlotAddress>& to) {
     S3O_CO_TRY(co_await add_damaged(bucket, to));
     if (to.size() == before) found.insert(bucket);
     if ((to.size() - known) * state_.params().slot_size() >= kMissingAtOnce ||
-        to.size() >= kMostTold)
+        to.size() >= DamageAnswer::kMost)
       break;
   }
   S3O_CO_TRY(co_await state_.sync->sync(state_.sync->begin()));

@@ -373,6 +373,16 @@ MUTANTS = [
         "if (settler_.is_settled(at))", "if (settler_.is_settled(at) || at.slot < 100)",
         LYING, "*NewVolume.DamageInSlotsThatDoNotExistEndsNothing/*"),
     Mutant(
+        "damage-without-end", "A server reports no more damage than an honest one does at a time",
+        ENGINE + "healer.cc",
+        "found->slots.size() > most", "found->slots.size() > 100 * most",
+        LYING, "*LyingHealing.MoreDamageThanAServerReportsAtATimeIsNotBelieved/*"),
+    Mutant(
+        "marks-not-made-again", "False damage takes away no other server's marks",
+        ENGINE + "healer.cc",
+        "  if (status) status = co_await prover_.mark_again();\n", "",
+        "marks_test", "*Marks.AreMadeAgainAfterAHealing/*"),
+    Mutant(
         "proof-refusal-counts", "A server that refuses its own right share ends nothing",
         ENGINE + "prover.cc",
         "if (!written && !SlotShares::is_refusal(written.error().code))", "if (!written)",

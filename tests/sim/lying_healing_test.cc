@@ -168,6 +168,28 @@ TEST_P(LyingHealing, ARefusalOfAHealedShareEndsNothing) {
   ASSERT_NO_FATAL_FAILURE(check_contents());
 }
 
+// The server reports more damage than an honest one does in one answer, so that the client would be
+// busy with it for long.
+TEST_P(LyingHealing, MoreDamageThanAServerReportsAtATimeIsNotBelieved) {
+  const std::vector<SlotAddress> slots(DamageAnswer::kMost + 500, sound_slots().front());
+  Liar liar(cluster_, 2, [&](const Bytes& answer) -> std::optional<Bytes> {
+    if (type_of(answer) != MessageType::damage || liar.told[MessageType::damage] == 1) return {};
+    return damage(answer, slots);
+  });
+  unsigned healed = 0;
+  cluster_.network.observer = [&](Party from, Party, const Bytes& message) {
+    healed += from == kClient &&
+              (type_of(message) == MessageType::heal_slot || type_of(message) == MessageType::mend);
+  };
+  ASSERT_NO_FATAL_FAILURE(evict());
+  cluster_.network.observer = {};
+  ASSERT_NO_FATAL_FAILURE(liar.expect_no_harm());
+  EXPECT_EQ(liar.told[MessageType::damage], 1u);
+  EXPECT_EQ(healed, 0u);
+  EXPECT_TRUE(liar.is_named());
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
 // Nothing but a part of the root buffer has been written. The server calls every slot of the tree
 // damaged, including those that do not exist and those that are just being written.
 class NewVolume : public testing::TestWithParam<std::tuple<VolumeParams, Party>> {};
