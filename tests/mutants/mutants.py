@@ -463,6 +463,16 @@ MUTANTS = [
         "  in_step_.leave(server);",
         "away_test", "*AwayOfThree.APowerCutAtAnyStepLosesNothing/T1L3"),
     Mutant(
+        "followers-on-trust", "A server that follows has the rows of those in step, or is dropped",
+        ENGINE + "preparer.cc",
+        "(!answers[i] || answers[i]->sum != right.sum)", "!answers[i]",
+        "away_test", "*AwayTest.RowsOfAServerThatFollowsAreCertified/T1L3"),
+    Mutant(
+        "one-describes-the-tree", "What a returning server lacks is not one server's word",
+        ENGINE + "catch_up.cc",
+        "if (of_a && of_b && *a == *b)", "if (of_a && of_b)",
+        "away_test", "*AwayOfThree.NoServerHidesWhatAnotherOneLacks/T1L3"),
+    Mutant(
         "given-up-not-compared", "A slot that was given up while a server was away is compared",
         "oramcore/client/returning_servers.cc",
         "  if (slots == 0) buckets = state_.rewritten;", "",
