@@ -30,8 +30,8 @@ Task<Status> Healer::heal() {
   Status status = co_await add_all_damage(damage);
   std::set<BucketIndex> buckets;
   for (const auto& [at, servers] : damage) buckets.insert(at.bucket);
-  if (status) status = co_await prove_rest();  // while the marks that this needs are still there
   if (status) status = co_await heal_slots(std::move(damage), Loss::zeroed);
+  if (status) status = co_await prove_rest();
   if (status) status = co_await prover_.mark_again();
   prover_.mark_none_again();
   const std::set<Party> holders = state_.servers_in_step();

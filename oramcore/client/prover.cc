@@ -400,7 +400,10 @@ Task<Status> Prover::forget(SlotAddress at) {
   if (!bucket || !keeps_marks()) co_return Status{};
   const auto row = co_await marks_of(*bucket);
   if (row && !*row) co_return Status{};
-  if (row && (*row)->marks.size() == state_.servers.count() && !is_shared(*bucket, **row))
+  // A new mark of shares that nobody has proven would hide a lie in the repair.
+  const bool is_unproven = !record_.unproven(at.bucket, at.bucket + 1).empty();
+  if (row && !is_unproven && (*row)->marks.size() == state_.servers.count() &&
+      !is_shared(*bucket, **row))
     forgotten_.try_emplace(*bucket, **row);
   state_.pending.unmarked.insert(*bucket);
   co_return co_await committer_.commit_until_done();
