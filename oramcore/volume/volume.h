@@ -41,7 +41,7 @@ struct ScrubStatus {
 
 struct MigrationStatus;
 
-/// A snapshot of counters, for `status`.
+/// A snapshot of counters, for `status`. It is wide because status shows each of them.
 struct VolumeStatus {
   struct Server {
     std::string address;
