@@ -182,7 +182,7 @@ MUTANTS = [
         ENGINE + "prover.cc",
         "const auto healed = co_await put_right_at(server, proof, *shown);",
         "const Result<std::size_t> healed = std::size_t{0};",
-        "marks_test", "*Marks.HealALiarBesideASlotThatWasDamagedBefore/*"),
+        "marks_test", "*Marks.HealALiarAtTheNextMount/*"),
     Mutant(
         "own-shares-disowned", "A server disowns only what others have sent it",
         ENGINE + "prover.cc",

@@ -87,6 +87,24 @@ TEST_P(AwayTest, IdleVolumesNoticeItToo) {
   EXPECT_LT(work(), std::chrono::seconds(1));
 }
 
+// No server answers, because the client has no line. Otherwise the first ones asked would be left
+// out, and sent what they lack when the line is back.
+TEST_P(AwayTest, AClientWithoutALineLeavesNobodyOut) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  cluster_.network.filter = [](Party from, Party to, const Bytes&) {
+    return from != kClient && to != kClient;
+  };
+  const auto under_way = begin_writes(1);
+  const Duration until = cluster_.clock.now() + std::chrono::seconds(30);
+  cluster_.run_until([&] { return cluster_.clock.now() > until || !all_in_step(); });
+  EXPECT_TRUE(all_in_step());
+  EXPECT_EQ(*under_way, 1u);
+  cluster_.network.filter = {};
+  ASSERT_NO_FATAL_FAILURE(await([&] { return *under_way == 0; }));
+  EXPECT_TRUE(all_in_step());
+  check_contents();
+}
+
 TEST_P(AwayTest, IsOpenedWithoutOneOfThem) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.close_client());

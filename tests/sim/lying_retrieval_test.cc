@@ -432,6 +432,39 @@ TEST_P(LyingRetrieval, APartThatIsOnlySaidToBeRelayedIsNotWaitedForForEver) {
   ASSERT_NO_FATAL_FAILURE(check_contents());
 }
 
+// Servers alter what they relay of a root write. Each server has the client's digest of what it is
+// to get, so that no wrong share, and no wrong copy, is in the root afterwards.
+class RelayedParts : public LyingRetrieval {};
+S3O_WITH_EACH_SCHEME(RelayedParts);
+
+TEST_P(RelayedParts, ThatWereAlteredAreNotTaken) {
+  const VolumeParams& params = cluster_.params();
+  const auto evictions = [&] { return cluster_.engine().status().evictions; };
+  for (const auto before = evictions(); evictions() == before; settle_evictions())
+    ASSERT_NO_FATAL_FAILURE(write(1, newest_[1] + 1));
+  const auto evicted = evictions();
+  unsigned altered = 0;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (to == kClient || !is_question(message) || type_of(message) != MessageType::relay)
+      return true;
+    ++altered;
+    Bytes changed = message;
+    changed[changed.size() - 100] ^= 4;
+    cluster_.network.deliver(from, to, changed);
+    return false;
+  };
+  ASSERT_NO_FATAL_FAILURE(write(2, newest_[2] + 1));
+  cluster_.settle();
+  cluster_.network.filter = {};
+  const bool one_block_up = params.privacy == Privacy::computational && params.scheme.servers == 3;
+  EXPECT_EQ(altered > 0, one_block_up);
+  ASSERT_EQ(evictions(), evicted) << "an eviction would find and replace what is wrong";
+  const auto healed = cluster_.run(cluster_.engine().scrub({}));
+  ASSERT_OK(healed);
+  EXPECT_EQ(healed->total() + healed->lost, 0u);
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
 // A server asks for its session to be opened again, and then says that another client has the
 // volume.
 TEST_P(LyingRetrieval, OneServerCannotEndASessionWhenItIsOpenedAgain) {

@@ -79,6 +79,17 @@ class Marks : public test::FilledVolume {
     };
     return asked;
   }
+  /// Counts, from now on, the slots by bucket that servers are told to disown.
+  std::shared_ptr<const std::map<BucketIndex, std::size_t>> note_disowned() {
+    auto disowned = std::make_shared<std::map<BucketIndex, std::size_t>>();
+    cluster_.network.observer = [disowned](Party from, Party, const Bytes& message) {
+      if (from != kClient || !is_question(message) || type_of(message) != MessageType::disown)
+        return;
+      const auto request = decode<DisownRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+      (*disowned)[request->bucket] += request->slots.size();
+    };
+    return disowned;
+  }
   /// Changes the server's shares so that they lie on one polynomial with those about which `liar`
   /// lies (lie_about_buckets()) and with those of the third server.
   void follow_the_lie(Party server, Party liar, Party third) {
@@ -428,12 +439,7 @@ TEST_P(Marks, HealALiarBesideASlotThatWasDamagedBefore) {
   const auto before = buckets_of(1);
   ASSERT_NO_FATAL_FAILURE(lie_about_buckets(1));
   ASSERT_OK(cluster_.open_client());
-  const auto disowned = std::make_shared<std::map<BucketIndex, std::size_t>>();
-  cluster_.network.observer = [disowned](Party from, Party, const Bytes& message) {
-    if (from != kClient || !is_question(message) || type_of(message) != MessageType::disown) return;
-    const auto request = decode<DisownRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
-    (*disowned)[request->bucket] += request->slots.size();
-  };
+  const auto disowned = note_disowned();
   const auto lied_to = repair({});
   cluster_.network.observer = {};
   ASSERT_OK(lied_to);
@@ -452,6 +458,28 @@ TEST_P(Marks, HealALiarBesideASlotThatWasDamagedBefore) {
   EXPECT_LE(wrong * cluster_.params().bucket_size, now.size()) << "nobody has the right ones";
 }
 
+// The same repair is cut short before anything was proven. The next mount compares no shares with
+// each other, so nothing but the marks shows it which of the liar's shares to replace.
+TEST_P(Marks, HealALiarAtTheNextMount) {
+  ASSERT_NO_FATAL_FAILURE(fill_and_settle());
+  ASSERT_OK(cluster_.close_client());
+  damage_slots(2, cluster_.params().bucket_size);
+  cluster_.stop_server(2);
+  cluster_.start_server(2);
+  const auto before = buckets_of(1);
+  ASSERT_NO_FATAL_FAILURE(lie_about_buckets(1));
+  ASSERT_OK(cluster_.open_client());
+  ASSERT_NO_FATAL_FAILURE(cut_repair_short(2));
+  const Status refused = cluster_.open_client();
+  ASSERT_FALSE(refused) << "some shares that server 1 has sent cannot be proven";
+  EXPECT_EQ(refused.error().code, Errc::servers_disagree) << refused.error().message;
+  const auto now = buckets_of(1);
+  ASSERT_EQ(now.size(), before.size());
+  std::size_t healed = 0;
+  for (std::size_t slot = 0; slot < now.size(); ++slot) healed += now[slot] == before[slot];
+  EXPECT_GT(healed, 0u);
+}
+
 // The helper lies about a bucket's shares, and calls one of them damaged, so that the bucket cannot
 // be compared with its mark. Nothing is computed with what it has sent.
 TEST_P(Marks, DoNotLetDamageHideALie) {
@@ -464,9 +492,12 @@ TEST_P(Marks, DoNotLetDamageHideALie) {
     cluster_.start_server(1);
   };
   damage_or_put_back();
+  const auto disowned = note_disowned();
   const auto lied_to = repair({3});
+  cluster_.network.observer = {};
   ASSERT_OK(lied_to);
   EXPECT_GT(lied_to->lost, 0u);
+  EXPECT_FALSE(disowned->empty()) << "server 3 keeps what a liar has sent it";
   damage_or_put_back();
   ASSERT_NO_FATAL_FAILURE(lie_about_buckets(1));  // takes the change back
   ASSERT_NO_FATAL_FAILURE(write_all(20));
