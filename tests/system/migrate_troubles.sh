@@ -127,7 +127,9 @@ troubles() {
   end_writing
 }
 finish() {
-  s3oramfs migrate --rate 0 "$vault" > "$work/migrate.log"
+  # It may have ended by itself.
+  s3oramfs migrate --rate 0 "$vault" > "$work/migrate.log" 2>&1 || not_moving ||
+    fail "$(< "$work/migrate.log")"
   not_moving || fail "the migration has not ended: $(< "$work/migrate.log")"
   intact "after the move to $1"
   s3oramfs status --check "$vault"
