@@ -76,8 +76,7 @@ no_processes_of() { [[ -z $(processes_of "$1") ]]; }
 
 # Runs in a mount namespace of its own, in which other tests' mounts would otherwise live on.
 leave_others_mounts() {
-  awk -v tests="${TMPDIR:-/tmp}/s3oramfs-test-" 'index($5, tests) == 1 { print $5 }' /proc/self/mountinfo |
-    tac | xargs -r umount --internal-only --lazy
+  awk '/ - fuse\.s3oramfs / { print $5 }' /proc/self/mountinfo | tac | xargs -r umount --internal-only --lazy
 }
 
 cleanup() {
