@@ -66,7 +66,7 @@ Task<Result<std::optional<Error>>> Arbiter::find_liar(Dispute dispute, Error fou
   co_return co_await name_from(std::move(read), std::move(dispute), std::move(found));
 }
 
-/// Names the liar in the log and in the status, or whoever hinders that.
+/// Names the liar in the log and in the status, or the servers that hide shares that would show it.
 Task<Result<std::optional<Error>>> Arbiter::name_from(PathRead read, Dispute dispute, Error found) {
   Party liar = 0;
   if (read.unknown.empty())

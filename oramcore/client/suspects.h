@@ -31,7 +31,7 @@ class Suspects {
  private:
   using Set = std::uint32_t;  // bit n: server n
   struct FailedCheck {
-    Set at_fault = 0;           // whoever else lies
+    Set at_fault = 0;           // no matter which others lie
     std::vector<Set> possible;  // at least one of each is at fault
   };
   static bool explain(Set liars, const FailedCheck& check);
