@@ -56,6 +56,14 @@ MUTANTS = [
         "      const Seed seed = kept.try_emplace(write_number, random_.seed()).first->second;",
         "shares_test", "*JointViews.WhatIsDrawnIsSentForOneUse/shuffle*"),
     Mutant(
+        "mirror-query-seeds-of-a-retry", "A mirror's retrieval that is tried again has fresh seeds",
+        "oramcore/schemes/mirror/client/mirror.cc",
+        "query.seed = random_.seed();",
+        "static std::map<std::pair<WriteNumber, std::ptrdiff_t>, Seed> kept;\n"
+        "    const std::pair key{write_number, &query - queries.data()};\n"
+        "    query.seed = kept.try_emplace(key, random_.seed()).first->second;",
+        "mirror_test", "MirrorViews.NoSeedIsUsedTwice"),
+    Mutant(
         "mirror-query-known", "A mirror's query seeds are drawn at random",
         "oramcore/schemes/mirror/client/mirror.cc",
         "query.seed = random_.seed();",
@@ -248,6 +256,23 @@ MUTANTS = [
         ENGINE + "preparer.cc",
         "if (!check || !rule_holds(Rule::row_check)) co_return Status{};", "co_return Status{};",
         "mirror_sim_test", "*ALieInAnEvictionIsCaught*/T1L2"),
+    Mutant(
+        "list-on-trust", "A list of old rows counts only if it has the digest that its server gives",
+        "oramcore/schemes/mirror/client/row_verdict.cc",
+        " || digest_of(sent) != answers[i].list_digest)", ")",
+        "mirror_test", "*RowCheckTest.FalseReportsDoNotPass/*"),
+    Mutant(
+        "other-new-rows", "The new rows of every server are checked",
+        "oramcore/schemes/mirror/client/row_verdict.cc",
+        "if (answers[i].sum != right) wrong",
+        "if (answers[i].sum != right && i == 0) wrong",
+        "mirror_test", "*RowCheckTest.RowsThatDifferAmongServersDoNotPass/*"),
+    Mutant(
+        "other-old-rows", "Servers with different paths before an eviction do not agree on it",
+        "oramcore/schemes/mirror/client/row_verdict.cc",
+        "if (answers[i].list_digest != usual) different",
+        "if (answers[i].list_digest != usual && i > answers.size()) different",
+        "mirror_test", "*RowCheckTest.OldRowsThatDifferDoNotPass/*"),
     Mutant(
         "path-not-settled", "A wrong share or copy on the path is found and replaced",
         ENGINE + "arbiter.cc",
