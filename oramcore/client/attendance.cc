@@ -66,10 +66,12 @@ bool Attendance::is_suspect(Party server) const {
   return (since && clock_.now() - *since >= kSuspect) || lasting_trouble(server);
 }
 
-/// Returns an error of the server's disk or store that it has reported for a while.
+/// Returns an error of the server's disk or store that it has reported for a while since it came
+/// into step. What it failed at before may not have been tried again yet.
 std::optional<Error> Attendance::lasting_trouble(Party server) const {
   const auto trouble = servers_.trouble(server);
-  if (!trouble || trouble->last - trouble->since < kTroubleLasts ||
+  const Duration joined = joined_[server].value_or(Duration{});
+  if (!trouble || trouble->last - std::max(trouble->since, joined) < kTroubleLasts ||
       clock_.now() - trouble->last > Troubles::kFresh || !Servers::may_pass(trouble->error.code))
     return std::nullopt;
   return trouble->error;

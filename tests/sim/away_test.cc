@@ -685,6 +685,26 @@ TEST_P(AwayOfThree, OneWhoseDiskHangsIsLeftOut) {
   ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
 }
 
+// A server cannot write for a while. When it is back, nothing has been written to it yet.
+TEST_P(AwayOfThree, WhatAServerFailedAtBeforeItsReturnDoesNotCount) {
+  const Party last = cluster_.servers();
+  ASSERT_NO_FATAL_FAILURE(fill());
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (from != last || to != kClient || !is_answer(message) ||
+        static_cast<MessageType>(message[2]) != MessageType::write_root)
+      return true;
+    cluster_.network.deliver(from, to, refusal_of(message));
+    return false;
+  };
+  ASSERT_NO_FATAL_FAILURE(write(3, ++generation_));
+  EXPECT_EQ(standing(last), Standing::away);
+  cluster_.network.filter = {};
+  ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
+  const Duration end = cluster_.clock.now() + std::chrono::seconds(10);
+  cluster_.run_until([&] { return !all_in_step() || cluster_.clock.now() >= end; });
+  EXPECT_TRUE(all_in_step()) << "it is left out again";
+}
+
 // A server that gets errors from another one is not itself in trouble.
 TEST_P(AwayOfThree, AServerThatRefusesRowsDoesNotHaveOthersLeftOut) {
   constexpr Party liar = 1;
