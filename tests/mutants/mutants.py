@@ -314,6 +314,12 @@ MUTANTS = [
         "  if (enough == 1 ||\n", "  if (enough > 0 ||\n",
         LYING, "*LyingRetrieval.FalseDamageCostsNoBlock/*"),
     Mutant(
+        "relayed-on-trust", "What a server relays is taken only if the client's digest fits",
+        "serverd/oram/server_root.cc",
+        "if (content.size() != part_size || digest != *part.digest)",
+        "if (content.size() != part_size)",
+        LYING, "*RelayedParts.ThatWereAlteredAreNotTaken/*"),
+    Mutant(
         "raw-shares-unread", "A server that refuses an answer costs no block",
         ENGINE + "retriever.cc",
         "if (!answer && !state_.dead) {", "if (!answer && !state_.dead && state_.dead) {",
@@ -433,6 +439,16 @@ MUTANTS = [
         ENGINE + "volume_sessions.cc",
         "answer = as_here;", "co_return Status{};",
         "rebuild_test", "*LyingServer.OneThatDoesNotSayWhatItHoldsHidesNoOldCopy/*"),
+    Mutant(
+        "other-copy-on-one-word", "Another copy has used the volume when t + 1 servers say so",
+        ENGINE + "testimony.cc",
+        "  if (others.size() > threshold)", "  if (!others.empty())",
+        "rebuild_test", "*LyingServer.OneServerCannotMakeTheVaultAnOldCopy/*"),
+    Mutant(
+        "old-copy-on-one-word", "A vault is an old copy when t + 1 servers have later evictions",
+        ENGINE + "testimony.cc",
+        "if (ahead.size() > threshold || wrote_since", "if (!ahead.empty() || wrote_since",
+        "rebuild_test", "*LyingServer.OneServerCannotMakeTheVaultAnOldCopy/*"),
     Mutant(
         "no-way-back", "A server that is one version ahead takes its commit back",
         "serverd/oram/server_eviction.cc",
