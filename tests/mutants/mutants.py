@@ -466,6 +466,11 @@ MUTANTS = [
         "if (same.size() > threshold) believed = one.height;", "believed = one.height;",
         "rebuild_test", "*LyingServer.AnotherHeightIsRefused/*"),
     Mutant(
+        "any-epoch", "A restore refuses an epoch that is far above that of t + 1 servers",
+        ENGINE + "rebuild.cc",
+        "if (epochs[i] > sorted[many() - 1] + kApart)", "if (epochs[i] > sorted.front() + kApart)",
+        "rebuild_test", "*LyingServer.AnEpochThatNobodyCouldFollowIsRefused/*"),
+    Mutant(
         "one-ends-the-session", "A client gives its session up when t + 1 servers say so",
         ENGINE + "servers.cc",
         "if (deposing_.size() <= threshold_)", "if (deposing_.size() < threshold_)",
@@ -552,6 +557,22 @@ MUTANTS = [
         ENGINE + "root_writer.cc",
         "if (state_.params.is_mirror()) label.root_slot = slot;", "",
         "away_test", "*AwayOfThree.ARestoreTakesNoRootWriteForThatOfAnotherSlot/T1L3"),
+    Mutant(
+        "zeros-before-blocks", "A restore takes no zeros where one server has the block",
+        ENGINE + "rebuild.cc",
+        "  if (block) co_return block;\n",
+        "  if (const auto none = find_agreement(*scheme_, params_, servers, shares,\n"
+        "                                       [](const Label& label) {\n"
+        "                                         return label.version == 0;\n"
+        "                                       }))\n"
+        "    co_return none;\n  if (block) co_return block;\n",
+        "away_test", "*AwayTest.ARestoreTakesNoZerosForWhatOneServerHolds/T1L3"),
+    Mutant(
+        "any-place-in-a-restore", "A restore takes no slot for that of another place",
+        ENGINE + "rebuild.cc",
+        "!in_root_buffer && !scheme_->may_be_at",
+        "!in_root_buffer && of.empty() && !scheme_->may_be_at",
+        "away_test", "*AwayOfThree.ARestoreBindsWhatOneServerShowsToItsPlace/T1L3"),
     Mutant(
         "stragglers-waited-for", "Nobody waits for a server that does not end its part",
         ENGINE + "stragglers.cc",
