@@ -2,9 +2,11 @@
 // configuration.
 #include <fmt/ranges.h>
 
+#include <chrono>
 #include <ctime>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "cli/command.h"
 #include "cli/json_text.h"
@@ -19,6 +21,11 @@ namespace s3oram {
 namespace {
 
 using nlohmann::ordered_json;
+using namespace std::chrono_literals;
+
+// A daemon whose mount is gone first closes its socket, and then the vault.
+constexpr auto kCloses = 5s;
+constexpr auto kPoll = 20ms;
 
 ordered_json describe(const Vault& vault, bool mounted_here) {
   const VaultConfig& config = vault.config();
@@ -60,6 +67,37 @@ void add_dead_daemon(ordered_json& status, const VaultMount& mount, const Error&
   status["health"] = {{"healthy", false}, {"problems", ordered_json::array({problem})}};
 }
 
+/// Returns whether a process holds the vault.
+bool is_held(const Vault& vault) {
+  const auto used = Vault::is_in_use(vault.directory());
+  return used && *used;
+}
+
+/// Asks the daemon. If the vault is `listed` nowhere as mounted, and a process holds it that does
+/// not listen, waits for a while: that may be a daemon that closes or opens the vault.
+Result<nlohmann::json> ask_for_status(const Vault& vault, bool listed) {
+  const auto limit = std::chrono::steady_clock::now() + kCloses;
+  for (;;) {
+    auto answer = ask_daemon(vault, "status", kStatusPatience);
+    if (!answer && answer.error().code == Errc::failed)  // the daemon may just have ended
+      answer = ask_daemon(vault, "status", kStatusPatience);
+    const bool may_change =
+        !answer && answer.error().code == Errc::not_mounted && !listed && is_held(vault);
+    if (!may_change || std::chrono::steady_clock::now() >= limit) return answer;
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+/// Returns the error for a vault that is not mounted, and that a process holds.
+Status fail_as_held(Vault& vault) {
+  const Status held = vault.lock();
+  if (held || held.error().code != Errc::vault_in_use) return held;  // it has just been left
+  return fail(Errc::vault_in_use,
+              "{}, but not mounted: a daemon still closes it or is about to mount it, or a command "
+              "works on it; try again later",
+              held.error().message);
+}
+
 Status outcome_of_check(const ordered_json& status) {
   if (!status["mounted"].get<bool>())
     return fail(Errc::not_mounted, "{} is not mounted", status["vault"].get<std::string>());
@@ -86,21 +124,18 @@ Status run_status(const Args& args) {
   const auto mount = find_mount(name);
   S3O_ASSIGN(auto vault, find_vault(mount ? mount->vault : std::filesystem::path(name)));
   ordered_json status = describe(vault, mount.has_value());
-  auto answer = ask_daemon(vault, "status", kStatusPatience);
-  if (!answer && answer.error().code == Errc::failed)  // the daemon may just have ended
-    answer = ask_daemon(vault, "status", kStatusPatience);
+  auto answer = ask_for_status(vault, mount.has_value());
   if (answer) {
     answer->erase("ok");
     status.update(ordered_json(*answer));
     status["mounted"] = true;
   } else if (answer.error().code == Errc::not_mounted || answer.error().code == Errc::unreachable) {
-    // If a process holds the vault, the daemon is alive, whether it answers or not.
-    const auto used = Vault::is_in_use(vault.directory());
-    const bool alive = used && *used;
-    if (mount)
-      add_dead_daemon(status, *mount, answer.error(), alive);
-    else if (alive || answer.error().code == Errc::unreachable)
+    if (mount)  // if a process holds the vault, the daemon is alive, whether it answers or not
+      add_dead_daemon(status, *mount, answer.error(), is_held(vault));
+    else if (answer.error().code == Errc::unreachable)
       return fail(std::move(answer).error());
+    else if (is_held(vault))
+      S3O_TRY(fail_as_held(vault));
   } else {
     return fail(std::move(answer).error());
   }

@@ -55,6 +55,20 @@ expect 2 metrics-public serverd --store "$work/s2" --index 2 --listen 127.0.0.1:
 says "not mounted" || fail "status of an unmounted vault: $(first_line)"
 [[ $(code_of s3oramfs status --check "$vault") == 23 ]] || fail "--check of an unmounted vault"
 
+step "an unmounted vault that a process holds, as a daemon does while it ends"
+flock "$vault/lock" sleep 2 &
+holder=$!
+wait_until "it is held" eval '! flock --nonblock "$vault/lock" true'
+expect 23 "is not mounted" s3oramfs status --check "$vault" # waits
+wait "$holder"
+flock "$vault/lock" sleep 60 &
+holder=$!
+wait_until "it is held" eval '! flock --nonblock "$vault/lock" true'
+expect 13 "in use by process" s3oramfs status "$vault"
+expect 13 "not mounted: a daemon still closes it" s3oramfs status --check "$vault"
+pkill -P "$holder"
+wait "$holder" || true
+
 step "metrics of the client and of a server"
 s3oramfs mount --timeout 5 --metrics "$host:$client" "$vault" "$mount"
 says healthy || fail "status: $(first_line)"
