@@ -145,7 +145,7 @@ Status run_status(const Args& args) {
     std::cout << printable_lines(status_text(status, std::time(nullptr)));
   if (!check) return {};
   S3O_TRY(outcome_of_check(status));
-  if (!as_json) std::cout << "healthy\n";
+  if (!as_json) std::cout << printable_lines(healthy_line(status));
   return {};
 }
 

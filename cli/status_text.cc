@@ -1,7 +1,7 @@
 // Writes the status of a vault for people: problems first, then the figures.
 #include "cli/status_text.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -221,6 +221,13 @@ std::string health_text(const ordered_json& status) {
   for (const std::string& problem : problems) out += problem + "\n";
   for (const std::string& warning : warnings) out += "warning: " + warning + "\n";
   return out;
+}
+
+std::string healthy_line(const ordered_json& status) {
+  const auto warnings = status_warnings(status);
+  return warnings.empty()
+             ? "healthy\n"
+             : fmt::format("healthy; warning: {}\n", fmt::join(warnings, "; warning: "));
 }
 
 std::string status_text(const ordered_json& status, std::int64_t now) {

@@ -20,6 +20,9 @@ bool status_has_problem(const nlohmann::ordered_json& status, std::string_view k
 /// problems.
 std::string health_text(const nlohmann::ordered_json& status);
 
+/// Returns the line of a healthy vault for scripts: "healthy", and any warnings after it.
+std::string healthy_line(const nlohmann::ordered_json& status);
+
 /// Returns all lines. `now`: s since 1970. Members that an older or newer daemon does not send
 /// count as zero or empty.
 std::string status_text(const nlohmann::ordered_json& status, std::int64_t now);

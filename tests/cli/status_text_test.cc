@@ -98,6 +98,13 @@ TEST(StatusText, BeginsWithTheHealth) {
   EXPECT_EQ(status_problems(status), (std::vector<std::string>{"one thing", "another"}));
 }
 
+TEST(StatusText, HasOneLineForScripts) {
+  ordered_json status = mounted();
+  EXPECT_EQ(healthy_line(status), "healthy\n");
+  status["health"]["warnings"] = {"one thing", "another"};
+  EXPECT_EQ(healthy_line(status), "healthy; warning: one thing; warning: another\n");
+}
+
 TEST(StatusText, SaysAllAtAGlance) {
   EXPECT_EQ(status_text(mounted(), 1060),
             "healthy\n"
