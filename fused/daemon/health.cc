@@ -47,6 +47,11 @@ void add(Problems& to, const char* kind, const std::string& text, Party server =
   add(to, kind, text, text, server);
 }
 
+void warn(Problems& to, const char* kind, const std::string& text, Party server = 0) {
+  add(to, kind, text, server);
+  to.back().warning = true;
+}
+
 void add_silent(Problems& to, const VolumeStatus& volume) {
   Party number = 0;
   for (const auto& server : volume.servers) {
@@ -84,8 +89,7 @@ void add_source(Problems& to, const VolumeStatus& volume) {
 /// Adds the reason why a migration has not ended although nothing needs its source any more.
 void add_end_of_migration(Problems& to, const MountState& state) {
   if (!state.volume.migration || state.migration_end.failure.empty()) return;
-  add(to, kMigration, state.migration_end.failure);
-  to.back().warning = true;
+  warn(to, kMigration, state.migration_end.failure);
 }
 
 void add_troubled(Problems& to, const VolumeStatus& volume) {
@@ -179,37 +183,31 @@ void add_left_out(Problems& to, const VolumeStatus& volume) {
   }
 }
 
+/// Warns of each server for which `is_so`. `text` has a place for its address.
+void warn_of(Problems& to, const VolumeStatus& volume, const char* kind,
+             bool VolumeStatus::Server::*is_so, fmt::format_string<const std::string&> text) {
+  Party number = 0;
+  for (const auto& server : volume.servers) {
+    ++number;
+    if (server.*is_so) warn(to, kind, fmt::format(text, server.address), number);
+  }
+}
+
 /// Adds servers whose repair was cut short. Their shares are healed when accesses meet them, but
 /// until then the others' are needed.
 void add_unrepaired(Problems& to, const VolumeStatus& volume) {
   if (volume.scrub && volume.scrub->running) return;
-  Party number = 0;
-  for (const auto& server : volume.servers) {
-    ++number;
-    if (!server.unrepaired) continue;
-    add(to, kServerUnrepaired,
-        fmt::format("a repair of {} was begun and has not ended, so it may lack shares: run "
-                    "s3oramfs scrub, or s3oramfs repair once unmounted",
-                    server.address),
-        number);
-    to.back().warning = true;
-  }
+  warn_of(
+      to, volume, kServerUnrepaired, &VolumeStatus::Server::unrepaired,
+      "a repair of {} was begun and has not ended, so it may lack shares: run s3oramfs scrub, or "
+      "s3oramfs repair once unmounted");
 }
 
 /// Adds servers whose disks are full. They still do their work, but only for as long as the room
 /// that they kept back lasts.
 void add_reserves(Problems& to, const VolumeStatus& volume) {
-  Party number = 0;
-  for (const auto& server : volume.servers) {
-    ++number;
-    if (!server.uses_reserve) continue;
-    add(to, kServerReserve,
-        fmt::format("the disk of {} is full, and its reserve is in use: free space there, or "
-                    "enlarge it",
-                    server.address),
-        number);
-    to.back().warning = true;
-  }
+  warn_of(to, volume, kServerReserve, &VolumeStatus::Server::uses_reserve,
+          "the disk of {} is full, and its reserve is in use: free space there, or enlarge it");
 }
 
 void add_database(Problems& to, const VolumeStatus& volume) {
