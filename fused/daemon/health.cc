@@ -204,10 +204,16 @@ void add_unrepaired(Problems& to, const VolumeStatus& volume) {
 }
 
 /// Adds servers whose disks are full. They still do their work, but only for as long as the room
-/// that they kept back lasts.
+/// that they kept back lasts. Of servers on one disk, only the first one is added.
 void add_reserves(Problems& to, const VolumeStatus& volume) {
-  warn_of(to, volume, kServerReserve, &VolumeStatus::Server::uses_reserve,
-          "the disk of {} is full, and its reserve is in use: free space there, or enlarge it");
+  constexpr auto kIsFull = FMT_STRING(
+      "the disk of {} is full, and its reserve is in use: free space there, or enlarge it");
+  constexpr auto kUsed = &VolumeStatus::Server::uses_reserve;
+  if (!volume.shares_disk) return warn_of(to, volume, kServerReserve, kUsed, kIsFull);
+  const auto first = std::ranges::find_if(volume.servers, kUsed);
+  if (first != volume.servers.end())
+    warn(to, kServerReserve, fmt::format(kIsFull, "the vault"),
+         static_cast<Party>(first - volume.servers.begin() + 1));
 }
 
 void add_database(Problems& to, const VolumeStatus& volume) {

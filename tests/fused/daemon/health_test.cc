@@ -381,6 +381,20 @@ TEST(Health, AServerThatUsesItsReserveIsAWarning) {
   EXPECT_EQ(page.samples.at("s3oramfs_problem{kind=\"server_reserve\",server=\"2\"}"), 1);
 }
 
+TEST(Health, AFullDiskOfAllServersIsOneWarning) {
+  MountState state = sound();
+  state.volume.shares_disk = true;
+  for (auto& server : state.volume.servers) server.uses_reserve = true;
+  EXPECT_EQ(warnings(state),
+            std::vector<std::string>{"the disk of the vault is full, and its reserve is in use: "
+                                     "free space there, or enlarge it"});
+  Metrics metrics;
+  gauge({"/mnt", 1}, state, {{}, {}, {}}, metrics);
+  const Exposition page = read_exposition(metrics.text());
+  EXPECT_EQ(page.samples.at("s3oramfs_problem{kind=\"server_reserve\",server=\"1\"}"), 1);
+  EXPECT_EQ(page.samples.at("s3oramfs_problem{kind=\"server_reserve\",server=\"2\"}"), 0);
+}
+
 TEST(Health, ARepairThatHasNotEndedIsAWarning) {
   MountState state = sound();
   state.volume.servers[2].unrepaired = true;
