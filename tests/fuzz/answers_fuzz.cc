@@ -8,8 +8,8 @@
 #include <deque>
 
 #include "oramcore/protocol/messages.h"
+#include "tests/fuzz/fuzzed_volume.h"
 #include "tests/fuzz/input.h"
-#include "tests/fuzz/volumes.h"
 
 namespace s3oram::fuzz {
 namespace {

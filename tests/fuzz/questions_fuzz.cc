@@ -6,8 +6,8 @@
 #include <spdlog/spdlog.h>
 
 #include "oramcore/protocol/messages.h"
+#include "tests/fuzz/fuzzed_volume.h"
 #include "tests/fuzz/input.h"
-#include "tests/fuzz/volumes.h"
 
 namespace s3oram::fuzz {
 namespace {

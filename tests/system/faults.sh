@@ -43,7 +43,7 @@ kill_now() {
   for pid in "$@"; do wait_until "process $pid is gone" is_gone "$pid"; done
 }
 
-# ---- the workload: workload.cc says what it does
+# ---- the workload: run_workload.cc says what it does
 
 # start_work SEED SECONDS: starts the workload, whose output goes to workload.log.
 start_work() {

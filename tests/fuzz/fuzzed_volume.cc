@@ -1,5 +1,5 @@
 // Writes and reads the blocks of a small volume, and checks what they hold.
-#include "tests/fuzz/volumes.h"
+#include "tests/fuzz/fuzzed_volume.h"
 
 namespace s3oram::fuzz {
 namespace {
