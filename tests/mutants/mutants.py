@@ -109,6 +109,14 @@ MUTANTS = [
         "const Seed first = random.seed(), third = random.seed();",
         "const Seed first = random.seed(), third = first;",
         "shares_test", "*JointViews.WhatIsDrawnIsSentForOneUse/shuffle*"),
+    Mutant(
+        "sealed-under-a-counter", "Every byte of a mirror's slot looks random",
+        "oramcore/oram/opaque_sealer.cc",
+        "  random_.fill(MutableByteSpan(sealed).first(kNonce));\n",
+        "  random_.fill(MutableByteSpan(sealed).first(kNonce));\n"
+        "  static std::uint64_t sealings = 0;\n  ++sealings;\n"
+        "  std::memcpy(sealed.data(), &sealings, sizeof sealings);\n",
+        "opaque_sealer_test", "OpaqueSealerTest.EveryByteLooksRandom"),
     # ---- lies in answers
     Mutant(
         "zeros-not-looked-at", "A dummy retrieval must return zeros",
@@ -255,6 +263,12 @@ MUTANTS = [
         "rows-not-checked", "A mirror's eviction is decided only after its rows are checked",
         ENGINE + "preparer.cc",
         "if (!check || !rule_holds(Rule::row_check)) co_return Status{};", "co_return Status{};",
+        "mirror_sim_test", "*ALieInAnEvictionIsCaught*/T1L2"),
+    Mutant(
+        "attempt-kept", "The next attempt at an eviction has a number, and thus masks, of its own",
+        ENGINE + "eviction_loop.cc",
+        "    state_.environment.random.fill(id.attempt);",
+        "    if (tries == 0) state_.environment.random.fill(id.attempt);",
         "mirror_sim_test", "*ALieInAnEvictionIsCaught*/T1L2"),
     Mutant(
         "list-on-trust", "A list of old rows counts only if it has the digest that its server gives",
@@ -509,6 +523,12 @@ MUTANTS = [
         "  in_step_.leave(server);",
         "away_test", "*AwayOfThree.APowerCutAtAnyStepLosesNothing/T1L3"),
     Mutant(
+        "offline-client", "If no server answers, the client is offline, and none is left out",
+        ENGINE + "attendance.cc",
+        "else if (well >= in_step_.needed() && in_step_.may_leave(server))",
+        "else if (in_step_.may_leave(server))",
+        "away_test", "*AwayTest.AClientWithoutALineLeavesNobodyOut/T1L3"),
+    Mutant(
         "followers-on-trust", "A server that follows has the rows of those in step, or is dropped",
         ENGINE + "preparer.cc",
         "(!answers[i] || answers[i]->sum != right.sum)", "!answers[i]",
@@ -552,6 +572,13 @@ MUTANTS = [
         ENGINE + "in_step.cc",
         "std::max({count() / 2 + 1, count() - needed_ + 1, needed_})", "needed_",
         "positions_test", "InStep.WhoOpensAVolumeMeetsOneOfThoseInStepLast"),
+    Mutant(
+        "left-out-unheard", "A vault is an old copy, too, if a server that it left out shows it",
+        ENGINE + "volume_sessions.cc",
+        "testimony.push_back(answer ? *answer : as_here);",
+        "testimony.push_back(may_lack ? as_here : *answer);",
+        "away_test",
+        "*AwayOfThree.AnOldCopyOfTheVaultIsRefusedOnTheWordOfAServerThatItLeftOut/T1L3"),
     Mutant(
         "any-root-slot", "A restore takes no root write for that of another slot",
         ENGINE + "root_writer.cc",
