@@ -2,8 +2,8 @@
 # Sourced by the tests in the booted system. Has its three servers, and the vault on them, which is
 # the one of the examples. The packages are in /packages.
 set -uo pipefail
-# shellcheck source=tests/packages/lib.sh
-. /tests/lib.sh
+# shellcheck source=tests/packages/checks.sh
+. /tests/checks.sh
 
 stores=/var/lib/s3oramfs
 vault=/var/vaults/private
