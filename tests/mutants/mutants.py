@@ -523,6 +523,11 @@ MUTANTS = [
         "  in_step_.leave(server);",
         "away_test", "*AwayOfThree.APowerCutAtAnyStepLosesNothing/T1L3"),
     Mutant(
+        "back-too-early", "A server that was away counts when it has all that it lacked",
+        ENGINE + "catch_up.cc",
+        "    if (slots == 0) co_return Status{};", "    if (slots < 1u << 20) co_return Status{};",
+        "away_test", "*AwayOfThree.OneThatIsBackCountsWhenItLacksNothing/T1L3"),
+    Mutant(
         "offline-client", "If no server answers, the client is offline, and none is left out",
         ENGINE + "attendance.cc",
         "else if (well >= in_step_.needed() && in_step_.may_leave(server))",
@@ -572,6 +577,12 @@ MUTANTS = [
         ENGINE + "in_step.cc",
         "std::max({count() / 2 + 1, count() - needed_ + 1, needed_})", "needed_",
         "positions_test", "InStep.WhoOpensAVolumeMeetsOneOfThoseInStepLast"),
+    Mutant(
+        "set-back-in-step", "A server in step that was set back is refused",
+        ENGINE + "reconcile.cc",
+        "if (stands.tree_version != tree.tree_version)",
+        "if (stands.tree_version > tree.tree_version)",
+        "away_test", "*AwayOfThree.AnOldStateOfTheLastSessionIsRefused/T1L3"),
     Mutant(
         "left-out-unheard", "A vault is an old copy, too, if a server that it left out shows it",
         ENGINE + "volume_sessions.cc",

@@ -30,6 +30,22 @@ TEST_P(AwayTest, AnOldStateInStepIsRefused) {
   EXPECT_EQ(opened.error().code, Errc::wrong_volume) << opened.error().message;
 }
 
+// The same, but its sessions do not show it, because the old state is of the last one.
+TEST_P(AwayOfThree, AnOldStateOfTheLastSessionIsRefused) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  const auto old = cluster_.disk(1).image();
+  work();
+  ASSERT_OK(cluster_.commit());
+  settle_evictions();
+  cluster_.kill_client();
+  cluster_.stop_server(1);
+  cluster_.replace_disk(1, old);
+  cluster_.start_server(1);
+  const Status opened = cluster_.open_client();
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Errc::wrong_volume) << opened.error().message;
+}
+
 // The server that gives a returning one its copies changes them, and then shows no digests to
 // compare.
 TEST_P(AwayTest, ACopyDoesNotCountOnTheWordOfItsSource) {

@@ -246,6 +246,38 @@ TEST_P(AwayOfThree, OneThatIsBackBeforeTheOthersAnswerEndsNothing) {
   ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
 }
 
+// A server that was away says what it lacks in many parts.
+TEST_P(AwayOfThree, OneThatIsBackCountsWhenItLacksNothing) {
+  const Party last = cluster_.servers();
+  ASSERT_NO_FATAL_FAILURE(fill());
+  go_away(last, Absence::wiped);
+  ASSERT_NO_FATAL_FAILURE(await([&] { return standing(last) == Standing::away; }));
+  work();
+  settle_evictions();
+  std::size_t lacking = 1, parts = 0;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (from != last || to != kClient || !is_answer(message) || message[4] != 0 ||
+        static_cast<MessageType>(message[2]) != MessageType::damage)
+      return true;
+    auto damage = decode<DamageAnswer>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+    if (!damage) return true;
+    lacking = damage->slots.size();
+    damage->slots.resize((lacking + 1) / 2);
+    ++parts;
+    Bytes part = encode(*damage);
+    std::copy_n(message.begin(), Rpc::kHeaderSize, part.begin());
+    cluster_.network.deliver(from, to, part);
+    return false;
+  };
+  if (!cluster_.runs(last)) cluster_.start_server(last);
+  ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
+  EXPECT_EQ(lacking, 0u);
+  EXPECT_GT(parts, 3u);
+  cluster_.network.filter = {};
+  ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
+  check_contents();
+}
+
 // The server answers, but its disk does not do its work. Once the server says so, nobody waits for
 // it.
 TEST_P(AwayOfThree, OneWhoseDiskHangsIsLeftOut) {
