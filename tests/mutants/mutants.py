@@ -674,11 +674,22 @@ MUTANTS = [
         "if (ring_.places.top().contains(turn) && access && !is_reused &&",
         RING_TEST, "RingLogs.AreVerifiedAtOpeningWhateverIsNeeded"),
     Mutant(
+        "ring-log-not-checked", "At the opening the client verifies what the log has of each turn",
+        RING + "top_refill.cc",
+        "if (access && !is_reused &&", "if (access && is_reused &&",
+        RING_TEST, "RingLogs.AreVerifiedAtOpeningWhateverIsNeeded"),
+    Mutant(
         "ring-verdict-on-wanted", "What follows a wrong answer does not depend on what was wanted",
         RING + "ring_retriever.cc",
         "if (std::ranges::count(each, Verdict::altered) > 0) {",
         "if (query.wanted && each[*query.wanted] == Verdict::altered) {",
         RING_TEST, "RingAnswers.ThatNeverFitStopTheVolumeWhateverIsWanted"),
+    Mutant(
+        "ring-bucket-of-wanted", "A bucket that has lost rows is rewritten, wanted or not",
+        RING + "ring_retriever.cc",
+        "if (std::ranges::count(each, Verdict::lost) == 0)",
+        "if (!query.wanted || each[*query.wanted] != Verdict::lost)",
+        RING_TEST, "RingAnswers.OfLostRowsHaveTheBucketWrittenAgainWhateverIsWanted"),
     Mutant(
         "ring-no-maintenance", "Every 256th turn belongs to the client",
         RING + "turns.cc",
@@ -696,10 +707,22 @@ MUTANTS = [
         "(is_same && where == Place::Kind::top)", "(is_same && where == Place::Kind::tree)",
         RING_TEST, "RingLostWrites.AreNotThoseOfBlocksThatHaveLeftTheTop"),
     Mutant(
+        "ring-denied-points", "A restore that believes nothing asks for no point again",
+        RING + "ring_rebuild.cc",
+        "if (believed_ == Asked::everything) {",
+        "if (believed_ == Asked::everything && version.stamp == 0) {",
+        RING_TEST, "RingRebuild.AsksForNoPointAgainWhateverTheServerSays"),
+    Mutant(
         "ring-asked-turns", "A vault that knows fewer turns than have asked is an old copy",
         "serverd/ring/ring_server.cc",
         "|| request.root[0] < asked)", "|| (asked == 0 && request.root[0] != 0))",
         "ring_server_test", "RingServer.RefusesAnOldCopy"),
+    Mutant(
+        "ring-set-back", "A ring's server that was set back is refused",
+        RING + "ring_session.cc",
+        "if (found.asked >= acknowledged) return {};",
+        "if (found.asked + acknowledged >= acknowledged) return {};",
+        RING_TEST, "RingSetBack.IsNoticedWhenTheVolumeIsOpened"),
     # ---- sessions and attempts
     Mutant(
         "epochs", "Messages of another session are refused",
