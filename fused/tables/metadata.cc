@@ -91,6 +91,7 @@ std::function<Status(Database&)> Metadata::begin_commit(std::optional<Ino> reser
     }
     Status applied = apply(database);
     if (applied || applied.error().code != Errc::damaged_vault) return applied;
+    if (!database.in_transaction()) return applied;  // and so are the positions: see begin()
     // A damaged row and its index contradict each other. The indices are rebuilt from the rows, so
     // that all other changes need not wait for fsck.
     spdlog::error("{}: its indices are rebuilt; run s3oramfs fsck", applied.error().message);

@@ -50,6 +50,11 @@ tl::unexpected<Error> failure(sqlite3* db, int rc, std::string_view doing) {
   return fail(code, "database {}: {}", file ? file : "?", why);
 }
 
+/// Called before SQLite commits anything, from begin() to commit(). A statement that wants to
+/// commit then does so by itself, because an error has ended its transaction. Nonzero makes it
+/// fail.
+int refuse_commit(void*) { return 1; }
+
 std::string ballast_of(const std::string& database) { return database + "-ballast"; }
 
 }  // namespace
@@ -322,9 +327,16 @@ Result<Bytes> Database::read_file(const std::string& schema, std::uint64_t at, s
   return bytes;
 }
 
+Status Database::begin() {
+  S3O_TRY(execute("BEGIN IMMEDIATE"));
+  sqlite3_commit_hook(db_, refuse_commit, nullptr);
+  return {};
+}
+
 Status Database::commit(std::string_view what) {
   S3O_TRY(still_there());
   disk_->step(what, false);
+  sqlite3_commit_hook(db_, nullptr, nullptr);
   const int rc = sqlite3_exec(db_, "COMMIT", nullptr, nullptr, nullptr);
   if (rc != SQLITE_OK) {
     const auto error = failure(db_, rc, fmt::format("commit of {}", what));
@@ -342,7 +354,11 @@ Status Database::keep_ballast(std::uint64_t bytes) {
 }
 
 void Database::rollback() {
-  if (db_ && !sqlite3_get_autocommit(db_)) sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
+  if (!db_) return;
+  sqlite3_commit_hook(db_, nullptr, nullptr);
+  if (!sqlite3_get_autocommit(db_)) sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
 }
+
+bool Database::in_transaction() const { return !sqlite3_get_autocommit(db_); }
 
 }  // namespace s3oram

@@ -95,11 +95,15 @@ class Database {
   /// cache and the log. Errors: damaged_vault (the bytes do not exist or cannot be read).
   Result<Bytes> read_file(const std::string& schema, std::uint64_t at, std::size_t size);
 
-  Status begin() { return execute("BEGIN IMMEDIATE"); }
+  /// Begins a transaction. SQLite ends it when a page cannot be read or the disk is full; what runs
+  /// after that, until commit() or rollback(), fails instead of committing by itself.
+  Status begin();
   /// Commits; durable on success. After an error the transaction is rolled back and leaves no
   /// trace. `what` names the transaction in error messages and to the disk (Disk::step).
   Status commit(std::string_view what);
   void rollback();
+  /// Returns whether a transaction has begun, and no error has ended it.
+  bool in_transaction() const;
 
   /// Runs fill(), which returns a Status, in a transaction; rolls back on any error. If the disk is
   /// full, gives up the ballast and runs fill() once more.

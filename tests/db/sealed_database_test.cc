@@ -247,6 +247,51 @@ TEST_F(SealedDatabaseTest, APageIsBoundToItsPlaceAndItsDatabase) {
   }
 }
 
+// SQLite ends the transaction of a statement that meets a damaged page. The statements after it
+// would commit one by one.
+TEST_F(SealedDatabaseTest, NothingBecomesDurableAfterADamagedPageEndedItsTransaction) {
+  make();
+  std::size_t root = 0;
+  {
+    auto db = open();
+    ASSERT_GOOD(db->fold_log());
+    auto page = db->prepare("SELECT rootpage FROM sqlite_master WHERE name = 'named'");
+    ASSERT_GOOD(page);
+    ASSERT_TRUE(*page->step());
+    root = static_cast<std::size_t>(page->integer(0));
+  }
+  const Bytes whole = content(path());
+  Bytes damaged = whole;
+  damaged[(root - 1) * kPageBytes + 2000] ^= 1;
+  store(path(), damaged);
+  {
+    auto db = open();
+    ASSERT_GOOD(db);
+    auto put = db->prepare("INSERT INTO big VALUES (?, NULL)");
+    ASSERT_GOOD(put);
+    const Status ended = db->transact("test", [&]() -> Status {
+      S3O_TRY(put->bind(0, -1).run());
+      EXPECT_TRUE(db->in_transaction());
+      EXPECT_FALSE(db->execute("INSERT INTO named VALUES (0, 'another', 1)"));
+      EXPECT_FALSE(db->in_transaction());
+      EXPECT_FALSE(put->bind(0, -2).run());
+      EXPECT_FALSE(db->execute("INSERT INTO big VALUES (-3, NULL)"));
+      return {};
+    });
+    EXPECT_FALSE(ended);
+    // What begins again counts.
+    EXPECT_TRUE(db->transact("test", [&] { return put->bind(0, -4).run(); }));
+    EXPECT_TRUE(put->bind(0, -5).run());
+    ASSERT_GOOD(db->fold_log());
+  }
+  auto db = open();
+  ASSERT_GOOD(db);
+  auto rows = db->prepare("SELECT group_concat(number) FROM big WHERE number < 0");
+  ASSERT_GOOD(rows);
+  ASSERT_TRUE(*rows->step());
+  EXPECT_EQ(rows->text(0), "-5,-4");
+}
+
 TEST_F(SealedDatabaseTest, AFrameIsBoundToItsPlaceInTheLog) {
   const Image image = make();
   Image damaged = image;

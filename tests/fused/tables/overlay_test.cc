@@ -1,8 +1,11 @@
 // The write-behind tables: what operations see before, during and after the commit of changes.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "fused/cache/block_numbers.h"
 #include "fused/tables/metadata.h"
+#include "oramcore/db/sealed_disk.h"
 #include "tests/fused/fixture.h"
 
 namespace s3oram {
@@ -166,6 +169,62 @@ TEST_F(OverlayTest, ANewerFormatIsRefused) {
                                         "which knows format 2"),
             std::string::npos)
       << opened.error().message;
+}
+
+class SealedTablesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto database = Database::open(path, Database::Mode::create, disk);
+    ASSERT_TRUE(database && make_tables(*database));
+    ASSERT_TRUE(
+        database->execute(fmt::format("INSERT INTO fs_state VALUES ('format', {})", kFormat)));
+    ASSERT_TRUE(database->fold_log());
+    auto rows = database->prepare("SELECT name, rootpage FROM sqlite_master");
+    ASSERT_TRUE(rows);
+    while (*rows->step()) roots[rows->text(0)] = rows->integer(1);
+  }
+  /// Flips a bit on the first page of a table or index. The second time makes it whole.
+  void flip(const std::string& name) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    const auto at = (roots.at(name) - 1) * std::int64_t{kPageBytes} + 2000;
+    const int byte = file.seekg(at).get();
+    file.seekp(at).put(static_cast<char>(byte ^ 1));
+  }
+
+  TemporaryDirectory folder;
+  SealedDisk disk{Seed{1}};
+  const std::string path = (folder.path() / "vault.db").string();
+  std::map<std::string, std::int64_t> roots;
+};
+
+// Names without the positions that were written in their transaction would lose data.
+TEST_F(SealedTablesTest, ACommitThatMeetsADamagedPageLeavesNothing) {
+  flip("xattrs");
+  {
+    auto writer = Database::open(path, Database::Mode::read_write, disk);
+    Metadata metadata;
+    ASSERT_TRUE(writer && metadata.open(path, disk));
+    metadata.inodes.put(7, {});
+    metadata.extents.put({7, 0}, {40, 100});
+    metadata.xattrs.put({7, "user.note"}, {});
+    const auto apply = metadata.begin_commit();
+    const Status ended = writer->transact("test", [&]() -> Status {
+      S3O_TRY(writer->execute("INSERT INTO fs_state VALUES ('position', 40)"));
+      return apply(*writer);
+    });
+    ASSERT_FALSE(ended);
+    EXPECT_EQ(ended.error().code, Errc::damaged_vault);
+    EXPECT_NE(ended.error().message.find("vault.db: page "), std::string::npos)
+        << ended.error().message;
+  }
+  flip("xattrs");
+  Metadata metadata;
+  ASSERT_TRUE(metadata.open(path, disk));
+  for (const char* table : {"fs_state WHERE name = 'position'", "inodes", "extents", "xattrs"}) {
+    const auto rows = metadata.number(fmt::format("SELECT COUNT(*) FROM {}", table));
+    ASSERT_TRUE(rows) << rows.error().message;
+    EXPECT_EQ(*rows, 0) << table;
+  }
 }
 
 TEST(BlockNumbersTest, AFreedNumberWaitsForItsCommit) {
