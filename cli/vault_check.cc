@@ -281,8 +281,11 @@ class Check {
         rows = look(database);
       }
       S3O_ASSIGN(const auto has_files, database.has_table("fs_state"));
-      if (has_files)
-        S3O_TRY(note_current(database, lost_rows_ ? std::optional(kRowsLost) : std::nullopt));
+      if (has_files) {
+        S3O_ASSIGN(const auto current, read_current(database));
+        const bool lost = lost_rows_ || current == kRowsLost;
+        S3O_TRY(note_current(database, lost ? std::optional(kRowsLost) : std::nullopt));
+      }
       return database.commit("fsck");
     };
     Status mended = mend();

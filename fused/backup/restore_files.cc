@@ -84,7 +84,11 @@ Result<FilesDump> dump_files(const std::filesystem::path& database, Disk& disk) 
   S3O_TRY(require_format(opened, kSelectFormat, kFormat));
   S3O_ASSIGN(auto backups, read_lists(opened));
   S3O_ASSIGN(const auto reserved, read_reserved(opened));
-  FilesDump files{.tables = {}, .backups = std::move(backups), .reserved_inodes = reserved};
+  S3O_ASSIGN(const auto current, read_current(opened));
+  FilesDump files{.tables = {},
+                  .backups = std::move(backups),
+                  .reserved_inodes = reserved,
+                  .rows_lost = current == kRowsLost};
   S3O_ASSIGN(auto dump, TablesDump::open(database.string(), disk, TablesDump::Damaged::marked));
   for (;;) {
     S3O_ASSIGN(auto more, dump.next(kStep));
@@ -97,7 +101,7 @@ Status store_files(const std::filesystem::path& database, const FilesDump& files
   S3O_ASSIGN(auto opened, Database::open(database.string(), Database::Mode::read_write, disk));
   return opened.transact("files", [&]() -> Status {
     S3O_TRY(put_files(opened, files.tables, files.reserved_inodes, files.backups));
-    return {};
+    return files.rows_lost ? note_current(opened, kRowsLost) : Status();
   });
 }
 

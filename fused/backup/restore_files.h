@@ -23,6 +23,7 @@ struct FilesDump {
   Bytes tables;                     // a dump (backup_format.h)
   std::vector<BackupList> backups;  // the backups on the device
   Ino reserved_inodes = 0;          // read_reserved()
+  bool rows_lost = false;           // kRowsLost is noted
 };
 /// Reads the files of `database`. `disk` has the key of a sealed database. Errors: damaged_vault.
 Result<FilesDump> dump_files(const std::filesystem::path& database, Disk& disk = system_disk());

@@ -181,6 +181,26 @@ TEST_F(BackupTest, ADumpOfAnOlderVersionDoesNotSayWhichNumbersWereGivenOut) {
   EXPECT_EQ(load(), 0u);
 }
 
+// A restore that was cut short is run again, and must then know that the backup has more names.
+TEST_F(BackupTest, ThatRowsAreLostIsKnownInTheNewFileToo) {
+  write_file("kept", "content");
+  unmount();
+  const std::string path = (folder.path() / "vault.db").string();
+  const auto stored = [&](bool lost) {
+    {
+      auto database = Database::open(path, Database::Mode::read_write);
+      EXPECT_TRUE(database && note_current(*database, lost ? std::optional(kRowsLost) : 7));
+    }
+    const auto dump = dump_files(path);
+    EXPECT_TRUE(dump && store_files(path, *dump));
+    auto database = Database::open(path, Database::Mode::read_only);
+    return database ? read_current(*database).value_or(8) : 8;
+  };
+  EXPECT_EQ(stored(true), kRowsLost);
+  EXPECT_EQ(stored(false), std::nullopt);
+  mount();
+}
+
 TEST_F(BackupTest, ManyNamesTakeSeveralBlocks) {
   for (unsigned i = 0; i < 300; ++i) write_file(fmt::format("file {}", i), pattern(50, i));
   ASSERT_TRUE(fs->sync_all());

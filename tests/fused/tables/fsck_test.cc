@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "fused/backup/backup_list.h"
 #include "oramcore/base/durable_file.h"
 #include "tests/fused/tables/sample_vault.h"
 
@@ -31,6 +32,20 @@ TEST(Fsck, ASoundVaultIsLeftAlone) {
     EXPECT_TRUE(report->copy.empty());
   }
   EXPECT_FALSE(std::filesystem::exists(vault.path() / "vault.db.before-fsck"));
+}
+
+// A restore then takes the names of the last backup, which has those rows.
+TEST(Fsck, ALaterRepairKeepsThatRowsWereLost) {
+  const DamagedVault vault;
+  auto database = vault.open();
+  ASSERT_TRUE(note_current(database, kRowsLost));
+  vault.damage("UPDATE inodes SET nlink = 7 WHERE ino = {a}");
+  const auto report = vault.check(true);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_TRUE(report->repaired);
+  const auto current = read_current(database);
+  ASSERT_TRUE(current);
+  EXPECT_EQ(*current, std::optional(kRowsLost));
 }
 
 struct Case {
