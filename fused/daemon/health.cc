@@ -52,38 +52,19 @@ void warn(Problems& to, const char* kind, const std::string& text, Party server 
   to.back().warning = true;
 }
 
-void add_silent(Problems& to, const VolumeStatus& volume) {
+constexpr std::string_view kAllWaits = "reading and writing wait";
+
+void add_silent(Problems& to, const VolumeStatus& volume, std::string_view waits = kAllWaits) {
   Party number = 0;
   for (const auto& server : volume.servers) {
     ++number;
     if (server.answering || server.place != Place::in_step) continue;
     const std::string why = server.trouble.empty() ? "" : fmt::format(" (it {})", server.trouble);
     add(to, kServerSilent,
-        fmt::format("{} has not answered for {}{}: reading and writing wait", server.address,
-                    human_duration(server.silent_seconds), why),
+        fmt::format("{} has not answered for {}{}: {}", server.address,
+                    human_duration(server.silent_seconds), why, waits),
         fmt::format("{} does not answer{}", server.address, why), number);
   }
-}
-
-/// Adds the problems of a migration.
-void add_source(Problems& to, const VolumeStatus& volume) {
-  if (!volume.migration) return;
-  const MigrationStatus& migration = *volume.migration;
-  for (const auto& server : migration.source_servers)
-    if (!server.answering && server.place == Place::in_step)
-      add(to, kMigration,
-          fmt::format("{} has not answered for {}: {} blocks have not moved from there yet, and "
-                      "cannot be read",
-                      server.address, human_duration(server.silent_seconds), migration.left),
-          fmt::format("{} does not answer", server.address));
-  if (!migration.hindrance.empty())
-    add(to, kMigration, fmt::format("blocks do not move: {}", migration.hindrance));
-  if (migration.unreadable > 0)
-    add(to, kMigration,
-        fmt::format("{} blocks cannot be read where they are, and so do not move: files that need "
-                    "them give an error; delete or restore these, and the migration ends",
-                    migration.unreadable),
-        "blocks cannot be read where they are, and so do not move");
 }
 
 /// Adds the reason why a migration has not ended although nothing needs its source any more.
@@ -105,7 +86,7 @@ void add_troubled(Problems& to, const VolumeStatus& volume) {
 }
 
 /// Adds lines between servers in step, without which these cannot work together.
-void add_cut_lines(Problems& to, const VolumeStatus& volume) {
+void add_cut_lines(Problems& to, const VolumeStatus& volume, std::string_view waits = kAllWaits) {
   const auto in_step = [&](Party server) {
     return server >= 1 && server <= volume.servers.size() &&
            volume.servers[server - 1u].answering &&
@@ -115,9 +96,10 @@ void add_cut_lines(Problems& to, const VolumeStatus& volume) {
     for (const Party other : volume.servers[one - 1u].cut_from)
       if (one < other && in_step(one) && in_step(other))
         add(to, kLineCut,
-            fmt::format("the line between {} and {} is cut, though both answer: reading and "
-                        "writing wait until it works again",
-                        volume.servers[one - 1u].address, volume.servers[other - 1u].address));
+            fmt::format("the line between {} and {} is cut, though both answer: {} until it works "
+                        "again",
+                        volume.servers[one - 1u].address, volume.servers[other - 1u].address,
+                        waits));
 }
 
 /// Returns why a server is not in step, as an addition to a sentence; empty if that is not known.
@@ -135,10 +117,7 @@ std::string_view why_stalled(const VolumeStatus& volume, std::size_t stalled) {
                       : "the disk of one of these servers, or a line between them, hangs";
 }
 
-/// Adds stalled servers, but only if there is no other problem, because a server that waits for
-/// another one is not the cause.
 void add_stalled(Problems& to, const VolumeStatus& volume) {
-  if (!to.empty()) return;
   const auto is_stalled = [](const VolumeStatus::Server& server) {
     return server.answering && server.place == Place::in_step && !server.stalled_at.empty();
   };
@@ -153,6 +132,42 @@ void add_stalled(Problems& to, const VolumeStatus& volume) {
                       server.stalled_at, human_duration(server.stalled_seconds), why),
           fmt::format("{} does not finish {}", server.address, server.stalled_at), number);
   }
+}
+
+/// Lets `add_there` add what is wrong with the servers that the vault leaves. Their numbers are not
+/// those of the vault's servers, so the problems belong to the migration.
+template <class Add>
+void add_of_source(Problems& to, const VolumeStatus& volume, Add add_there) {
+  if (!volume.migration) return;
+  VolumeStatus source;
+  source.servers = volume.migration->source_servers;
+  const auto before = static_cast<std::ptrdiff_t>(to.size());
+  add_there(to, source);
+  for (auto added = to.begin() + before; added != to.end(); ++added) {
+    added->kind = kMigration;
+    added->server = kClient;
+  }
+}
+
+/// Adds the problems of a migration.
+void add_source(Problems& to, const VolumeStatus& volume) {
+  if (!volume.migration) return;
+  const MigrationStatus& migration = *volume.migration;
+  const std::string waits =
+      fmt::format("{} blocks have not moved from there yet, and cannot be read", migration.left);
+  add_of_source(to, volume, [&waits](Problems& found, const VolumeStatus& source) {
+    add_silent(found, source, waits);
+    add_troubled(found, source);
+    add_cut_lines(found, source, waits);
+  });
+  if (!migration.hindrance.empty())
+    add(to, kMigration, fmt::format("blocks do not move: {}", migration.hindrance));
+  if (migration.unreadable > 0)
+    add(to, kMigration,
+        fmt::format("{} blocks cannot be read where they are, and so do not move: files that need "
+                    "them give an error; delete or restore these, and the migration ends",
+                    migration.unreadable),
+        "blocks cannot be read where they are, and so do not move");
 }
 
 /// Returns words to add to a warning; empty if there is a problem, because then they are not true.
@@ -339,7 +354,11 @@ std::vector<Problem> find_problems(const MountState& state) {
   add_source(found, volume);
   add_troubled(found, volume);  // the trouble may be a silent server
   add_cut_lines(found, volume);
-  add_stalled(found, volume);
+  if (found.empty()) {
+    // A server that waits for another one is not the cause of a problem found above.
+    add_stalled(found, volume);
+    add_of_source(found, volume, add_stalled);
+  }
   add_database(found, volume);
   add_unwritten(found, state);
   add_damage(found, files);
@@ -362,6 +381,7 @@ std::vector<Problem> find_problems(const MountState& state) {
         "writing lags");
   add_top(found, volume);
   add_left_out(found, volume);
+  add_of_source(found, volume, add_left_out);
   add_reserves(found, volume);
   add_unrepaired(found, volume);
   add_end_of_migration(found, state);

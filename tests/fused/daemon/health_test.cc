@@ -100,6 +100,36 @@ const Case kCases[] = {
      },
      {"source server 1 (a:1) has not answered for 12 s: 40 blocks have not moved from there yet, "
       "and cannot be read"}},
+    {"servers with trouble that the vault is leaving",
+     [](MountState& s) {
+       auto migration = std::make_shared<MigrationStatus>();
+       migration->left = 40;
+       migration->source_servers.resize(3);
+       for (std::size_t i = 0; i < 3; ++i) {
+         migration->source_servers[i].address = fmt::format("source server {}", i + 1);
+         migration->source_servers[i].answering = true;
+       }
+       migration->source_servers[0].trouble = "server 1 says: server 1 holds no volume";
+       migration->source_servers[0].trouble_code = Errc::wrong_volume;
+       migration->source_servers[1].cut_from = {3};
+       migration->source_servers[2].stalled_at = "a retrieval";  // follows from the rest
+       s.volume.migration = migration;
+     },
+     {"source server 1 has trouble, and its requests are retried: server 1 says: server 1 holds no "
+      "volume",
+      "the line between source server 2 and source server 3 is cut, though both answer: 40 blocks "
+      "have not moved from there yet, and cannot be read until it works again"}},
+    {"a server whose disk hangs that the vault is leaving",
+     [](MountState& s) {
+       auto migration = std::make_shared<MigrationStatus>();
+       migration->source_servers.resize(1);
+       migration->source_servers[0].address = "source server 1";
+       migration->source_servers[0].answering = true;
+       migration->source_servers[0].stalled_at = "a root write";
+       migration->source_servers[0].stalled_seconds = 5;
+       s.volume.migration = migration;
+     },
+     {"source server 1 answers, but has not finished a root write for 5 s: its disk hangs"}},
     {"blocks that do not move",
      [](MountState& s) {
        auto migration = std::make_shared<MigrationStatus>();
@@ -339,6 +369,23 @@ TEST(Health, AServerThatIsLeftOutIsAWarning) {
   EXPECT_EQ(page.samples.at("s3oramfs_healthy"), 1);
   EXPECT_EQ(page.samples.at("s3oramfs_server_in_step{server=\"2\"}"), 0);
   EXPECT_EQ(page.samples.at("s3oramfs_problem{kind=\"server_catches_up\",server=\"2\"}"), 1);
+}
+
+// So it does without a server of a mirror that the vault leaves.
+TEST(Health, AServerThatAMirrorBeingLeftDoesWithoutIsAWarning) {
+  MountState state = sound();
+  auto migration = std::make_shared<MigrationStatus>();
+  migration->source_servers.resize(2);
+  migration->source_servers[0].answering = true;
+  migration->source_servers[1].address = "source server 2 (a:2)";
+  migration->source_servers[1].place = VolumeStatus::Server::Place::away;
+  state.volume.migration = migration;
+  EXPECT_TRUE(problems(state).empty());
+  EXPECT_EQ(warnings(state),
+            std::vector<std::string>{"source server 2 (a:2) is away: 1 of 2 servers hold all data, "
+                                     "and everything goes on"});
+  EXPECT_EQ(find_problems(state)[0].kind, std::string_view("migration"));
+  EXPECT_EQ(find_problems(state)[0].server, kClient) << "it is not server 2 of the vault";
 }
 
 TEST(Health, ASecondSilentServerMakesAMirrorWait) {
