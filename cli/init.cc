@@ -90,9 +90,9 @@ Status check_scheme_options(const InitOptions& options, SchemeKind kind) {
   if (kind == SchemeKind::ring && options.threshold != 1)
     return fail(Errc::usage, "--privacy-threshold {}: a ring has one server, which learns nothing",
                 options.threshold);
-  if (kind == SchemeKind::ring && !options.security.empty() && options.security != "malicious")
-    return fail(Errc::usage, "--security {}: a ring's client checks every answer in any case",
-                options.security);
+  if (kind != SchemeKind::s3oram && !options.security.empty() && options.security != "malicious")
+    return fail(Errc::usage, "--security {}: a {}'s client checks every answer in any case",
+                options.security, scheme);
   return {};
 }
 
@@ -177,7 +177,7 @@ Result<Choice> choose(const InitOptions& options, const Wishes& wishes) {
   // The client can rely on this, because these schemes check the servers in any case.
   if (choice.params.evictor == Evictor::shuffle || choice.params.is_ring())
     choice.params.security = Security::malicious;
-  if (!options.security.empty())
+  if (!options.security.empty() && choice.params.kind() == SchemeKind::s3oram)
     S3O_TRY(take_name(kSecurities, "--security", options.security, choice.params.security));
   if (auto checked = check_params(choice.params); !checked)
     return fail(naming_options(options, std::move(checked).error()));

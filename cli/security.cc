@@ -24,7 +24,7 @@ Status run_security(const Args& args) {
   if (!kind.empty()) S3O_TRY(take_name(kSecurities, "KIND", kind, security));
   S3O_TRY(become_owner(name));
   S3O_ASSIGN(auto vault, find_vault(name));
-  const Security present = vault.config().params.security;
+  const Security present = vault.config().params.assumed();
   if (kind.empty() || security == present) {
     std::cout << name_of(kSecurities, present) << "\n";
     return {};

@@ -43,7 +43,7 @@ ordered_json describe(const Vault& vault, bool mounted_here) {
   if (config.params.is_ring()) status["top_levels"] = config.params.top_levels;
   status["evictor"] = name_of(kEvictors, config.params.evictor);
   status["privacy"] = name_of(kPrivacies, config.params.privacy);
-  status["security"] = name_of(kSecurities, config.params.security);
+  status["security"] = name_of(kSecurities, config.params.assumed());
   if (config.source) status["moving_from"] = name_of(kSchemes, config.source->volume.params.kind());
   status["servers"] = ordered_json::array();
   for (const ServerAddress& server : config.servers)

@@ -41,15 +41,16 @@ enum class Rule {
   ballast,             // room is kept back for decisions and deletions
   root_stamps,         // a root slot without the access acknowledged in it is damaged
   // against servers that lie
-  hop_check,          // an eviction is decided only after the servers' messages were checked
-  hop_check_of_last,  // including the messages of role 1 after the secret permutation
-  hop_audit,          // role 3's report of its shares is compared with the others' shares
-  hop_keys,           // no server knows the key with which it is checked
-  hop_roles,          // the next attempt at an eviction has other roles
-  computed_once,      // data that another server sends twice is used only once
-  zero_answers,       // a retrieval of nothing must return zeros
-  fresh_shares,       // a slot that is healed gets fresh shares at every server
-  share_marks,        // a bucket that servers have mended must have the mark of its last eviction
+  hop_check,           // an eviction is decided only after the servers' messages were checked
+  hop_check_of_last,   // including the messages of role 1 after the secret permutation
+  hop_audit,           // role 3's report of its shares is compared with the others' shares
+  hop_keys,            // no server knows the key with which it is checked
+  hop_roles,           // the next attempt at an eviction has other roles
+  computed_once,       // data that another server sends twice is used only once
+  zero_answers,        // a retrieval of nothing must return zeros
+  fresh_shares,        // a slot that is healed gets fresh shares at every server
+  refreshes_recorded,  // a slot's content is durable before fresh shares replace the old ones
+  share_marks,         // a bucket that servers have mended must have the mark of its last eviction
   // ring
   residents_first,     // an eviction places blocks from the server before those from the top
   oldest_first,        // an eviction places the oldest blocks of the top first
@@ -103,6 +104,7 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Rule::cou
     "computed-once",
     "zero-answers",
     "fresh-shares",
+    "refreshes-recorded",
     "share-marks",
     "residents-first",
     "oldest-first",

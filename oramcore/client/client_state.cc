@@ -22,7 +22,9 @@ constexpr auto kCreateMissing =
     "CREATE TABLE IF NOT EXISTS left_out (server INTEGER PRIMARY KEY);"
     "CREATE TABLE IF NOT EXISTS rewritten (bucket INTEGER PRIMARY KEY);"
     "CREATE TABLE IF NOT EXISTS repairs (server INTEGER, bucket INTEGER, slot INTEGER,"
-    " PRIMARY KEY (server, bucket, slot));";
+    " PRIMARY KEY (server, bucket, slot));"
+    "CREATE TABLE IF NOT EXISTS refreshes (bucket INTEGER, slot INTEGER, view INTEGER NOT NULL,"
+    " content BLOB NOT NULL, PRIMARY KEY (bucket, slot));";
 
 std::int64_t as_sql(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
@@ -43,6 +45,7 @@ void StateChanges::merge_older(StateChanges older) {
   for (const BucketIndex bucket : unmarked) older.marks.erase(bucket);
   unmarked.merge(older.unmarked);
   marks.merge(older.marks);
+  refreshes.merge(older.refreshes);
   if (!maintained) maintained = older.maintained;
   if (!left_out) left_out = older.left_out;
   if (!rewritten) rewritten = older.rewritten;
@@ -244,6 +247,7 @@ Status ClientState::put(const TreeState& tree, const StateChanges& changes) {
   if (changes.left_out) S3O_TRY(put_left_out(*changes.left_out));
   if (changes.rewritten) S3O_TRY(put_rewritten(*changes.rewritten));
   if (changes.repairs) S3O_TRY(put_repairs(*changes.repairs));
+  if (!changes.refreshes.empty()) S3O_TRY(put_refreshes(tree, changes));
   return put_tree_.bind(0, as_sql(tree.tree_version))
       .bind(1, tree.height)
       .bind(2, as_sql(tree.written))
@@ -275,6 +279,18 @@ Status ClientState::put_repairs(const UnfinishedRepairs& repairs) {
   for (const Party server : repairs.servers) S3O_TRY(put_row(server, {kNoBucket, 0}));
   for (const auto& [at, servers] : repairs.unproven)
     for (const Party server : servers) S3O_TRY(put_row(server, at));
+  return {};
+}
+
+Status ClientState::put_refreshes(const TreeState& tree, const StateChanges& changes) {
+  S3O_ASSIGN(auto row, database_.prepare("INSERT OR REPLACE INTO refreshes VALUES (?, ?, ?, ?)"));
+  S3O_ASSIGN(auto ended, database_.prepare("DELETE FROM refreshes WHERE bucket = ? AND slot = ?"));
+  for (const auto& [at, content] : changes.refreshes) {
+    Statement& statement = content ? row : ended;
+    statement.bind(0, as_sql(at.bucket)).bind(1, at.slot);
+    if (content) statement.bind(2, as_sql(tree.tree_version)).bind(3, ByteSpan(*content));
+    S3O_TRY(statement.run());
+  }
   return {};
 }
 

@@ -57,6 +57,9 @@ struct UnfinishedRepairs {
   ServersBySlot unproven;   // restored shares that have not been compared with their marks
 };
 
+/// Contents of slots of the current tree version whose fresh shares may not be at all servers.
+using Refreshes = std::map<SlotAddress, Bytes>;
+
 /// The changes since the last commit: the newest value for each block.
 struct StateChanges {
   struct Row {
@@ -70,10 +73,11 @@ struct StateChanges {
   std::map<BlockId, bool> unreadable;                    // whether the block is unreadable
   std::set<BucketIndex> unmarked;  // buckets whose marks no longer hold; before `marks`
   std::map<BucketIndex, MarkRow> marks;
-  std::optional<BlockId> maintained;               // Loaded::maintained
-  std::optional<std::set<Party>> left_out;         // Loaded::left_out
-  std::optional<std::set<BucketIndex>> rewritten;  // Loaded::rewritten
-  std::optional<UnfinishedRepairs> repairs;        // Loaded::repairs
+  std::optional<BlockId> maintained;                      // Loaded::maintained
+  std::optional<std::set<Party>> left_out;                // Loaded::left_out
+  std::optional<std::set<BucketIndex>> rewritten;         // Loaded::rewritten
+  std::optional<UnfinishedRepairs> repairs;               // Loaded::repairs
+  std::map<SlotAddress, std::optional<Bytes>> refreshes;  // std::nullopt if one has ended
 
   /// Returns the number of blocks that have another place, or lie in buckets that have changed.
   std::size_t places() const;
@@ -122,6 +126,7 @@ class ClientState {
     std::set<Party> left_out;         // servers of a mirror that lack data (in_step.h)
     std::set<BucketIndex> rewritten;  // buckets where those may hold other bytes, same stamp
     UnfinishedRepairs repairs;
+    Refreshes refreshes;
     // By root slot, in any tree version: the access that wrote it last. 0 if its write may be under
     // way, std::nullopt if there was none.
     std::vector<std::optional<std::uint64_t>> root;
@@ -175,6 +180,7 @@ class ClientState {
   Status put_left_out(const std::set<Party>& servers);
   Status put_rewritten(const std::set<BucketIndex>& buckets);
   Status put_repairs(const UnfinishedRepairs& repairs);
+  Status put_refreshes(const TreeState& tree, const StateChanges& changes);
   Status put_all(const Loaded& content, unsigned evict_every);
 
   Database database_;

@@ -74,6 +74,7 @@ Task<Status> Engine::open(Duration patience, Evictions evictions) {
   loaded->access_records.erase(loaded->access_records.begin(),
                                loaded->access_records.begin() + static_cast<std::ptrdiff_t>(ended));
   returning_.attendance().begin();
+  S3O_CO_TRY(co_await healer_.end_refreshes());
   // Without evictions nothing is computed from shares, and a repair proves them.
   if (evictions == Evictions::as_due) S3O_CO_TRY(co_await scrubber_.prove_rest());
   S3O_CO_TRY(co_await finish_accesses(std::move(loaded->access_records)));
@@ -90,6 +91,7 @@ void Engine::take_up(ClientState::Loaded& loaded) {
   maintained_ = loaded.maintained;
   state_.rewritten = std::move(loaded.rewritten);
   state_.repairs = std::move(loaded.repairs);
+  state_.refreshes = std::move(loaded.refreshes);
   mapped_ = state_.positions.blocks();
   for (const BlockId block : loaded.unreadable) {
     state_.unreadable[block] = false;

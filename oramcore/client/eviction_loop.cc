@@ -97,7 +97,7 @@ Task<Status> EvictionLoop::evict_once() {
     co_await await_decision_allowed();
     if (state_.dead) co_return fail(*state_.dead);
     if (status && (state_.contents.changed != contents || state_.contents.zeroing > 0 ||
-                   !state_.repairs.unproven.empty())) {
+                   !state_.repairs.unproven.empty() || !state_.refreshes.empty())) {
       // Some servers may have computed with a slot's old shares, others with the new ones, or with
       // shares that nobody has proven.
       status = fail(Errc::failed, "a slot was changed meanwhile");

@@ -27,7 +27,8 @@ Task<Status> Healer::heal() {
   ++rounds_;
   co_await turn_.begin();
   Damage damage;
-  Status status = co_await add_all_damage(damage);
+  Status status = co_await end_all_refreshes();
+  if (status) status = co_await add_all_damage(damage);
   std::set<BucketIndex> buckets;
   for (const auto& [at, servers] : damage) buckets.insert(at.bucket);
   if (status) status = co_await heal_slots(std::move(damage), Loss::zeroed);
@@ -62,6 +63,22 @@ Task<Status> Healer::add_all_damage(Damage& to) {
     slots_.lied(asked[i],
                 fmt::format("it does not say which slots are damaged: {}", error.message));
   }
+  co_return Status{};
+}
+
+Task<Status> Healer::end_refreshes() {
+  if (state_.refreshes.empty()) co_return Status{};
+  co_await turn_.await_turn();
+  if (state_.dead) co_return fail(*state_.dead);
+  co_await turn_.begin();
+  const Status status = co_await end_all_refreshes();
+  turn_.end();
+  co_return status;
+}
+
+Task<Status> Healer::end_all_refreshes() {
+  for (auto& [at, content] : Refreshes(state_.refreshes))
+    S3O_CO_TRY(co_await share_again(at, content, {}));
   co_return Status{};
 }
 
@@ -326,6 +343,7 @@ Task<Status> Healer::heal_through_client(SlotAddress at, std::set<Party> damaged
     if (loss == Loss::left) co_return Status{};
     S3O_CO_TRY(co_await prover_.forget(at));
     state_.mark_unreadable(at);
+    forget_refresh(at);
     if (state_.in_step.members().size() < state_.in_step.count()) state_.note_rewritten(at.bucket);
     S3O_CO_TRY(co_await committer_.commit_until_done());
     // Zeros at all servers are a valid sharing. Intact shares are overwritten first, so that this
@@ -343,12 +361,13 @@ Task<Status> Healer::heal_through_client(SlotAddress at, std::set<Party> damaged
   for (const Party server : found.to_write)
     if (written && !lost && !refusing.contains(server)) slots_.healed(server, at);
   for (const Party server : refusing) prover_.note_refusal(at, server);
-  if (lost || !written || loss == Loss::left || state_.params.security != Security::malicious ||
-      !rule_holds(Rule::fresh_shares))
+  const bool has_shares = state_.params.enough() > 1;  // not copies
+  if (lost || !written || loss == Loss::left || !has_shares ||
+      state_.params.security != Security::malicious || !rule_holds(Rule::fresh_shares))
     co_return written;
   S3O_CO_TRY(co_await prover_.forget(at));
   Bytes content = found.agreement->share_of(0);
-  co_return co_await share_again(at, std::move(content), damaged);
+  co_return co_await refresh(at, std::move(content), damaged);
 }
 
 /// Writes to one server after the other. A server that refuses its share is named, and the others
@@ -373,10 +392,25 @@ Task<Status> Healer::write_shares(SlotAddress at, const std::vector<Party>& to,
 }
 
 /// Gives every server a fresh share, once all of them hold a share. Then nothing shows whether the
-/// slot needed healing, and a wrong share that someone planted is worth nothing. The servers are
-/// written one after the other, so that t + 1 consistent shares exist at any time; if this is
-/// interrupted, the next read settles the slot.
+/// slot needed healing, and a wrong share that someone planted is worth nothing.
 ///
+/// While the servers are written one after the other, too few shares may be consistent: those of
+/// servers that lie, or that lose what they are just writing, do not count. So the content is
+/// durable in vault.db before the first write, and what is interrupted is done again.
+Task<Status> Healer::refresh(SlotAddress at, Bytes content, const std::set<Party>& claiming) {
+  if (rule_holds(Rule::refreshes_recorded)) {
+    state_.refreshes[at] = content;
+    state_.pending.refreshes[at] = content;
+    S3O_CO_TRY(co_await committer_.commit_until_done());
+  }
+  co_return co_await share_again(at, std::move(content), claiming);
+}
+
+/// Becomes durable with the next commit. If that never happens, the slot gets fresh shares again.
+void Healer::forget_refresh(SlotAddress at) {
+  if (state_.refreshes.erase(at) > 0) state_.pending.refreshes[at].reset();
+}
+
 /// If more servers than may lie say that there is no such slot, the servers that claimed damage in
 /// it have lied: no eviction has written its bucket.
 Task<Status> Healer::share_again(SlotAddress at, Bytes content, const std::set<Party>& claiming) {
@@ -391,10 +425,12 @@ Task<Status> Healer::share_again(SlotAddress at, Bytes content, const std::set<P
   --state_.contents.zeroing;
   ++state_.contents.changed;
   for (const Party server : refusing) prover_.note_refusal(at, server);
+  if (written) forget_refresh(at);
   const std::size_t most = state_.params.scheme.threshold;
   if (written || written.error().code != Errc::bad_request || refusing.size() <= most ||
       claiming.size() > most)
     co_return written;
+  forget_refresh(at);
   for (const Party server : claiming)
     slots_.lied(server, fmt::format("it calls slot {} of bucket {} damaged, which does not exist",
                                     at.slot, at.bucket));

@@ -36,9 +36,13 @@ class Healer {
   /// Heals the damage that servers have found so far, and proves what a scrub that failed has left
   /// unproven. One round serves all callers that came before it.
   Task<Status> heal();
+  /// Ends what the last run may have left (VolumeState::refreshes).
+  Task<Status> end_refreshes();
 
   // ---- only while the caller holds the HealingTurn
 
+  /// Ends all refreshes that were interrupted (end_refreshes()).
+  Task<Status> end_all_refreshes();
   static constexpr BucketIndex kEveryBucket = 0;
   /// Adds the damage that these servers report, in one bucket or in all. Leaves out slots that no
   /// honest server reports, because they are not written or are just being written.
@@ -64,7 +68,9 @@ class Healer {
   Task<Status> heal_through_client(SlotAddress at, std::set<Party> damaged, Loss loss);
   Task<Status> write_shares(SlotAddress at, const std::vector<Party>& to,
                             std::function<Bytes(Party)> share_of, std::set<Party>& refusing);
+  Task<Status> refresh(SlotAddress at, Bytes content, const std::set<Party>& claiming);
   Task<Status> share_again(SlotAddress at, Bytes content, const std::set<Party>& claiming);
+  void forget_refresh(SlotAddress at);
 
   VolumeState& state_;
   Committer& committer_;

@@ -162,6 +162,10 @@ Task<Result<Retriever::PathAnswer>> Retriever::read_raw(BlockId block, Leaf leaf
   co_await turn_.await_end();
   if (state_.dead) co_return fail(*state_.dead);
   co_await turn_.begin();
+  if (auto refreshed = co_await healer_.end_all_refreshes(); !refreshed) {
+    turn_.end();
+    co_return fail(refreshed.error());
+  }
   const PathSlots path(state_.params, state_.tree.tree_version, state_.tree.written,
                        state_.tree.height);
   const Position position = state_.position_read(block);

@@ -32,6 +32,7 @@ class Reading : StateReading {
     if (!check_.refused) read_left_out();
     if (!check_.refused) read_rewritten();
     if (!check_.refused) read_repairs();
+    if (!check_.refused) read_refreshes();
     if (!check_.refused) drop_strays();
     return std::move(check_);
   }
@@ -252,13 +253,31 @@ class Reading : StateReading {
       if (!params_ || row.integer(0) < 1 || row.integer(0) > params_->scheme.servers) return;
       const auto server = static_cast<Party>(row.integer(0));
       const auto bucket = static_cast<BucketIndex>(row.integer(1));
-      const std::uint32_t slots =
-          bucket == kRoot ? params_->root_slots() : std::uint32_t{params_->bucket_size};
       if (bucket == ClientState::kNoBucket)
         repairs.servers.insert(server);
-      else if (bucket <= last && row.integer(2) >= 0 && row.integer(2) < slots)
+      else if (bucket <= last && row.integer(2) >= 0 && row.integer(2) < slots_in(bucket))
         repairs.unproven[{bucket, static_cast<std::uint16_t>(row.integer(2))}].insert(server);
     });
+  }
+
+  // Leaves out those of older tree versions, in which something else may lie now.
+  void read_refreshes() {
+    const TreeState& tree = check_.state.tree;
+    read("refreshes", "SELECT bucket, slot, view, content FROM refreshes",
+         [&](const Statement& row) {
+           const SlotAddress at{static_cast<BucketIndex>(row.integer(0)),
+                                static_cast<std::uint16_t>(row.integer(1))};
+           Bytes content = row.blob(3);
+           if (!params_ || row.integer(2) != static_cast<std::int64_t>(tree.tree_version)) return;
+           if (at.bucket < kRoot || at.bucket > bucket_count(tree.height)) return;
+           if (row.integer(1) < 0 || row.integer(1) >= slots_in(at.bucket)) return;
+           if (content.size() != params_->slot_size()) return;
+           check_.state.refreshes[at] = std::move(content);
+         });
+  }
+
+  std::uint32_t slots_in(BucketIndex bucket) const {
+    return bucket == kRoot ? params_->root_slots() : std::uint32_t{params_->bucket_size};
   }
 
   void read_unreadable() {

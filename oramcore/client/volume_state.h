@@ -134,6 +134,7 @@ class VolumeState {
   // back.
   std::set<BucketIndex> rewritten;
   UnfinishedRepairs repairs;
+  Refreshes refreshes;
   StateChanges pending;  // what the next commit holds
 
   RequestIds request_ids;

@@ -98,6 +98,9 @@ struct VolumeParams {
   }
   bool is_mirror() const { return kind() == SchemeKind::mirror; }
   bool is_ring() const { return kind() == SchemeKind::ring; }
+  /// Returns how far servers are trusted. Only s3oram has the choice: the clients of the other
+  /// schemes check every server in any case.
+  Security assumed() const { return kind() == SchemeKind::s3oram ? security : Security::malicious; }
 
   /// Returns the bytes of a slot: a sealed block (schemes/s3oram/seal.h, or
   /// oramcore/oram/opaque_sealer.h), in a mirror preceded by the list of its layers

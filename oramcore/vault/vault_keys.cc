@@ -232,9 +232,10 @@ Status Vault::set_server_of(Part part, Party number, const ServerAddress& addres
 Status Vault::set_security(Security security) {
   S3O_ASSIGN(const auto lock, lock_files());
   S3O_TRY(reread());
-  if (config_.params.is_ring())
-    return fail(Errc::usage, "{}: a ring's client checks every answer of its server in any case",
-                directory_.string());
+  const SchemeKind kind = config_.params.kind();
+  if (kind != SchemeKind::s3oram)
+    return fail(Errc::usage, "{}: a {}'s client checks every answer in any case",
+                directory_.string(), name_of(kSchemes, kind));
   VaultConfig config = config_;
   config.params.security = security;
   S3O_TRY(check_params(config.params));

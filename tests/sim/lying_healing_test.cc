@@ -168,6 +168,50 @@ TEST_P(LyingHealing, ARefusalOfAHealedShareEndsNothing) {
   ASSERT_NO_FATAL_FAILURE(check_contents());
 }
 
+// One server makes the client give slots fresh shares, and the power fails in between: one of the
+// honest servers has its fresh shares, the other does not. Then the first server shows nothing.
+TEST_P(LyingHealing, APowerCutWhileSharesAreRefreshedLosesNothing) {
+  if (cluster_.params().security != Security::malicious) return;  // gets no fresh shares
+  const std::vector<SlotAddress> slots = sound_slots();
+  for (Party server = 1; server <= cluster_.servers(); ++server) {
+    SCOPED_TRACE(fmt::format("server {}", server));
+    const Party last_honest = server == cluster_.servers() ? server - 1u : cluster_.servers();
+    unsigned withheld = 0;
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      if (from == kClient && to == last_honest && type_of(message) == MessageType::heal_slot) {
+        ++withheld;
+        return false;
+      }
+      if (from != server || to != kClient || !is_answer(message)) return true;
+      if (type_of(message) != MessageType::damage && type_of(message) != MessageType::prepare)
+        return true;
+      cluster_.network.deliver(from, to,
+                               type_of(message) == MessageType::damage
+                                   ? damage(message, slots)
+                                   : refusal(message, Errc::failed));
+      return false;
+    };
+    for (BlockId block = 0; withheld == 0; ++block) {
+      ASSERT_LT(block, kBlocks);
+      ASSERT_NO_FATAL_FAILURE(write(block, newest_[block] + 1));
+      cluster_.settle();
+    }
+    cluster_.kill_client();
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      if (from != server || to != kClient || !is_answer(message) ||
+          type_of(message) != MessageType::read_slot)
+        return true;
+      cluster_.network.deliver(from, to, refusal(message, Errc::corrupt));
+      return false;
+    };
+    ASSERT_OK(cluster_.open_client());
+    ASSERT_NO_FATAL_FAILURE(check_contents());
+    EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+    cluster_.network.filter = {};
+    settle_evictions();
+  }
+}
+
 // The server reports more damage than an honest one does in one answer, so that the client would be
 // busy with it for long.
 TEST_P(LyingHealing, MoreDamageThanAServerReportsAtATimeIsNotBelieved) {

@@ -42,6 +42,25 @@ INSTANTIATE_TEST_SUITE_P(Volumes, MirrorTest,
                                               test.param.scheme.servers);
                          });
 
+// A vault of an older version may say that its servers are trusted less.
+class DistrustfulMirror : public test::FilledVolume {};
+INSTANTIATE_TEST_SUITE_P(Volume, DistrustfulMirror, testing::Values([] {
+                           VolumeParams params = mirror_of({1, 2});
+                           params.security = Security::malicious;
+                           return params;
+                         }()));
+
+TEST_P(DistrustfulMirror, HealsWithCopies) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  settle_evictions();
+  const std::size_t stride = cluster_.params().slot_size() + BucketVersion::kTrailer;
+  const auto slots = cluster_.disk(1).content(cluster_.slots().string()).size() / stride;
+  for (std::size_t slot = 0; slot < slots; ++slot)
+    cluster_.disk(1).rot(cluster_.slots().string(), slot * stride + 20, 1);
+  for (int time = 0; time < 2; ++time) ASSERT_NO_FATAL_FAILURE(check_contents());
+  EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+}
+
 TEST_P(MirrorTest, ReplicasAreEqual) {
   ASSERT_NO_FATAL_FAILURE(fill());
   settle_evictions();
