@@ -51,7 +51,7 @@ Result<bool> parse_options(const Args& args, RestoreOptions& options) {
   app.add_flag("--rewrite-first", options.rewrite_first,
                "One server: do not trust its records; slower");
   app.add_flag("--accept-older", options.accept_older,
-               "During migrate: lost blocks may have older contents");
+               "Even if what is lost has older contents: names, or blocks that move");
   app.add_flag("--moved", options.moved, "The migration has ended, or its old servers are gone");
   add_timeout(app, options.timeout);
   options.credential.add_to(app);
@@ -259,13 +259,22 @@ Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys
   if (sound) return std::nullopt;
   FilesRestore restoring;  // must outlive the volume
   S3O_ASSIGN(auto volume, Volume::open(vault, keys, how));
-  auto files = restoring.run(volume->device(), rebuilt.backup);
+  auto files =
+      restoring.run(volume->device(), {.candidates = rebuilt.backup,
+                                       .blocks_lost = rebuilt.damaged + rebuilt.suspect > 0,
+                                       .accept_older = how.accept_older});
   Status closed = volume->close();
   const bool no_backup = !files && files.error().code == Errc::damaged_vault;
   if (!files && !(names && no_backup)) return fail(std::move(files).error());
   if (!closed) return fail(std::move(closed).error());
   if (no_backup) return std::nullopt;
   return *files;
+}
+
+/// Returns the options with which a restore that failed can be continued.
+std::string repeated_options(const RestoreOptions& options, Errc failed) {
+  return std::string(options.force ? " --force" : "") +
+         (options.accept_older || failed == Errc::corrupt ? " --accept-older" : "");
 }
 
 }  // namespace
@@ -312,8 +321,10 @@ Status run_restore(const Args& args) {
   if (!restored && restored.error().code == Errc::damaged_vault) return fail(restored.error());
   const std::string& directory = vault->directory().string();
   if (!restored)
-    return fail(restored.error().code, "{} (to continue: s3oramfs restore{} {})",
-                restored.error().message, options.force ? " --force" : "", shell_word(directory));
+    return fail(restored.error().code, "{} (to {}: s3oramfs restore{} {})",
+                restored.error().message,
+                restored.error().code == Errc::corrupt ? "accept that" : "continue",
+                repeated_options(options, restored.error().code), shell_word(directory));
   std::cout << (*restored ? fmt::format("{} has all names again as of {}.", directory,
                                         date_of((*restored)->time))
                           : fmt::format("{} has the names that its vault.db had.", directory))

@@ -19,12 +19,11 @@ namespace {
 struct Found {
   std::map<std::uint32_t, std::pair<BlockId, BackupPart>> parts;
 
-  bool whole() const {
-    if (parts.empty()) return false;
-    const auto& [index, last] = *parts.rbegin();
-    return last.second.count == index + 1 && parts.size() == last.second.count;
-  }
+  bool has_last() const { return !parts.empty() && parts.rbegin()->second.second.count > 0; }
+  bool whole() const { return has_last() && parts.size() == parts.rbegin()->second.second.count; }
 };
+/// By generation.
+using FoundBackups = std::map<std::pair<std::uint64_t, std::array<std::uint8_t, 16>>, Found>;
 
 Result<Bytes> read_now(BlockDevice& device, BlockId block) {
   std::promise<Result<Bytes>> content;
@@ -59,21 +58,38 @@ Result<std::uint64_t> put_files(Database& database, ByteSpan dump, Ino reserved,
   return loaded.rows;
 }
 
+/// Returns whether a backup that is newer than `chosen` may once have been whole. Without losses, a
+/// newer one is only unfinished, unless its last part is there. With losses, `chosen` must be the
+/// newest of two, because there are two as a rule.
+bool may_be_older(const FoundBackups& backups, FoundBackups::const_reverse_iterator chosen,
+                  bool blocks_lost) {
+  const bool is_newest = chosen == backups.rbegin();
+  const auto ended = [](const auto& backup) { return backup.second.has_last(); };
+  return std::any_of(backups.rbegin(), chosen, ended) ||
+         (blocks_lost && (!is_newest || backups.size() == 1));
+}
+
 /// Returns the newest whole backup; std::nullopt if there is none.
-Result<std::optional<Found>> find_backup(BlockDevice& device,
-                                         const std::vector<BlockId>& candidates) {
-  std::map<std::pair<std::uint64_t, std::array<std::uint8_t, 16>>, Found> backups;
-  for (const BlockId block : candidates) {
+Result<std::optional<Found>> find_backup(BlockDevice& device, const BackupSearch& search) {
+  FoundBackups backups;
+  bool blocks_lost = search.blocks_lost;
+  for (const BlockId block : search.candidates) {
     const auto content = read_now(device, block);
     if (!content && content.error().code != Errc::corrupt) return fail(content.error());
+    blocks_lost |= !content;
     auto part = content ? decode_backup_part(*content) : std::nullopt;
     if (!part) continue;
     const auto index = part->index;
     backups[{part->generation, part->identity}].parts[index] = {block, std::move(*part)};
   }
-  for (auto at = backups.rbegin(); at != backups.rend(); ++at)
-    if (at->second.whole()) return std::move(at->second);
-  return std::nullopt;
+  const auto chosen = std::find_if(backups.crbegin(), backups.crend(),
+                                   [](const auto& at) { return at.second.whole(); });
+  if (chosen == backups.crend()) return std::nullopt;
+  if (!search.accept_older && may_be_older(backups, chosen, blocks_lost))
+    return fail(Errc::corrupt,
+                "blocks are lost at the servers, perhaps of the last backup of the names. In an "
+                "older one, files that were deleted later have the content of other files");
+  return chosen->second;
 }
 
 }  // namespace
@@ -118,13 +134,12 @@ Status FilesRestore::fill(Database& database) {
   return {};
 }
 
-Result<RestoredFiles> FilesRestore::run(BlockDevice& device,
-                                        const std::vector<BlockId>& candidates) {
-  S3O_ASSIGN(const auto found, find_backup(device, candidates));
+Result<RestoredFiles> FilesRestore::run(BlockDevice& device, const BackupSearch& search) {
+  S3O_ASSIGN(const auto found, find_backup(device, search));
   const std::optional<Found>& backup = found;
   if (!backup)
     return fail(Errc::damaged_vault, "the servers hold no whole backup of the names ({} parts)",
-                candidates.size());
+                search.candidates.size());
   for (const auto& [index, at] : backup->parts) {
     const auto& [block, part] = at;
     dump_.insert(dump_.end(), part.content.begin(), part.content.end());

@@ -31,13 +31,21 @@ Result<FilesDump> dump_files(const std::filesystem::path& database, Disk& disk =
 Status store_files(const std::filesystem::path& database, const FilesDump& files,
                    Disk& disk = system_disk());
 
+/// Where to look for the last backup.
+struct BackupSearch {
+  std::vector<BlockId> candidates;  // the blocks labelled as parts of backups
+  bool blocks_lost = false;         // blocks are known to be lost or older, perhaps some of these
+  bool accept_older = false;        // use a backup even if it may not be the last one
+};
+
 /// Used once. The object must live until the device is destroyed or has another participant.
 class FilesRestore final : public CommitParticipant {
  public:
   /// Replaces the file tables in the database that the device commits to, and waits for the commit.
-  /// `candidates` are the blocks labelled as parts of backups. Nothing else may use the device
-  /// meanwhile. Errors: damaged_vault (no whole backup; nothing was changed).
-  Result<RestoredFiles> run(BlockDevice& device, const std::vector<BlockId>& candidates);
+  /// Nothing else may use the device meanwhile. Errors (nothing was changed): damaged_vault (no
+  /// whole backup), corrupt (the newest whole one may not be the last one that was made; blocks
+  /// that only an older one names may have been reused).
+  Result<RestoredFiles> run(BlockDevice& device, const BackupSearch& search);
 
   // CommitParticipant. Called on the device's threads, for the device's own commits too.
   std::function<Status(Database&)> snapshot() override;

@@ -1,6 +1,7 @@
 // Tests backups of the tables of files, and what they restore when vault.db is gone.
 #include <atomic>
 #include <bit>
+#include <future>
 #include <map>
 #include <random>
 #include <thread>
@@ -29,8 +30,8 @@ class BackupTest : public FileSystemFixture {
     fs->forget(ino, 1);
     return ino;
   }
-  /// Loses the machine: another one finds only what the device holds.
-  void lose() {
+  /// Loses the machine: another one finds only what the device holds. `change` may change that.
+  void lose(const std::function<void(BackupSearch&)>& change = [](BackupSearch&) {}) {
     const auto contents = device->acknowledged();
     device->stop();
     fs.reset();
@@ -44,7 +45,10 @@ class BackupTest : public FileSystemFixture {
       device->write(block, content, [](Status) {});
     }
     restore_ = std::make_unique<FilesRestore>();
-    restored_ = restore_->run(*device, backups);
+    BackupSearch search;
+    search.candidates = backups;
+    change(search);
+    restored_ = restore_->run(*device, search);
     if (!restored_) return;
     auto mounted = FileSystem::mount(*device, database, options);
     ASSERT_TRUE(mounted) << mounted.error().message;
@@ -505,6 +509,92 @@ TEST_F(BackupTest, RoomThatABackupGivesBackIsUsedByWhoWaits) {
   device->fill_up(false);
   back_up();
   waits.join();
+}
+
+// Blocks that only the backup before the last one names may hold other files by now.
+TEST_F(BackupTest, OneThatMayNotBeTheLastIsUsedOnlyOnDemand) {
+  write_file("former", pattern(3 * kTestBlock));
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  ASSERT_TRUE(fs->unlink(kRootIno, "former"));
+  back_up();
+  for (const bool accept : {false, true}) {
+    lose([accept](BackupSearch& search) {
+      ASSERT_EQ(search.candidates.size(), 2u);
+      search.candidates.pop_back();
+      search.blocks_lost = true;
+      search.accept_older = accept;
+    });
+    ASSERT_EQ(restored_.has_value(), accept);
+    if (!accept) {
+      EXPECT_EQ(restored_.error().code, Errc::corrupt);
+    }
+  }
+  EXPECT_TRUE(find("former"));
+}
+
+/// Cannot read one block of another device.
+class OneBlockLost final : public BlockDevice {
+ public:
+  OneBlockLost(BlockDevice& device, BlockId lost) : device_(device), lost_(lost) {}
+  std::uint32_t block_size() const override { return device_.block_size(); }
+  void read(BlockId block, std::function<void(Result<Bytes>)> done) override {
+    if (block != lost_) return device_.read(block, std::move(done));
+    done(fail(Errc::corrupt, "block {} is lost", block));
+  }
+  void write(BlockId, Bytes, std::function<void(Status)>) override {}
+  void write_backup(BlockId, Bytes, std::function<void(Status)>) override {}
+  void discard(BlockId) override {}
+  void commit(std::function<void(Status)> done) override { device_.commit(std::move(done)); }
+  void set_participant(CommitParticipant* participant) override {
+    device_.set_participant(participant);
+  }
+  void look_for_room() override {}
+  std::uint64_t steps() const override { return 0; }
+  std::vector<BlockId> mapped() override { return device_.mapped(); }
+
+ private:
+  BlockDevice& device_;
+  const BlockId lost_;
+};
+
+TEST_F(BackupTest, WhetherItIsTheLastIsToldByWhatIsLeft) {
+  constexpr std::size_t kParts = 3;
+  MemoryDevice memory((folder.path() / "other.db").string(), kTestBlock);
+  const auto put = [&](BlockId first, std::uint64_t generation, std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i) {
+      BackupPart part;
+      part.generation = generation;
+      part.index = static_cast<std::uint32_t>(i);
+      if (i + 1 == kParts) part.count = kParts;
+      std::promise<Status> written;
+      memory.write(first + i, encode(part, kTestBlock),
+                   [&](Status status) { written.set_value(std::move(status)); });
+      ASSERT_TRUE(written.get_future().get());
+    }
+  };
+  const auto refused = [&](BlockId lost, bool blocks_lost = false) {
+    OneBlockLost lossy(memory, lost);
+    FilesRestore restore;
+    const auto restored = restore.run(
+        lossy, {.candidates = memory.mapped(), .blocks_lost = blocks_lost, .accept_older = false});
+    memory.set_participant(nullptr);
+    return !restored && restored.error().code == Errc::corrupt;
+  };
+  constexpr BlockId kNone = 1000, kOlder = 10, kNewer = 20;
+  put(kOlder, 5, 0, kParts);
+  EXPECT_FALSE(refused(kNone));
+  EXPECT_TRUE(refused(kNone, true)) << "there may have been a newer one";
+  put(kNewer, 6, 0, 1);
+  EXPECT_FALSE(refused(kNone)) << "the newer one is unfinished";
+  EXPECT_TRUE(refused(kNewer));
+  put(kNewer, 6, 2, kParts);
+  EXPECT_TRUE(refused(kNone)) << "the newer one had a last part";
+  put(kNewer, 6, 0, kParts);
+  EXPECT_FALSE(refused(kNone));
+  EXPECT_FALSE(refused(kOlder)) << "only the older one is not whole";
+  EXPECT_FALSE(refused(kOlder, true));
+  for (BlockId lost = kNewer; lost < kNewer + kParts; ++lost) EXPECT_TRUE(refused(lost)) << lost;
 }
 
 TEST_F(BackupTest, WithoutAWholeOneNothingIsMade) {
