@@ -67,9 +67,21 @@ Status Metadata::examine() {
                                 rows.row().integer(0), problem));
     }
   }
+  S3O_TRY(examine_packs());
   if (const std::string problem = totals.problem(); !problem.empty() && !damage.any())
     damage.note("vault.db: " + problem);
   return {};
+}
+
+/// Reads the index of packs, which the tables do not need. If a page of it cannot be read, each
+/// commit that has to change the page would fail.
+Status Metadata::examine_packs() {
+  const auto pieces =
+      number(fmt::format("SELECT COUNT(*) FROM extents WHERE block >= {}", kPackedPlace));
+  if (pieces) return {};
+  return fail(pieces.error().code,
+              "{}; it is part of an index, which s3oramfs fsck --repair makes again",
+              pieces.error().message);
 }
 
 std::function<Status(Database&)> Metadata::begin_commit(std::optional<Ino> reserve) {

@@ -29,7 +29,8 @@ class Metadata {
   static Status require_known_format(const std::string& path);
   bool is_new() const { return is_new_; }
   Status open_tables();
-  /// Reads all committed rows, and notes in `damage` what is wrong with them.
+  /// Reads all committed rows, and notes in `damage` what is wrong with them. Errors: damaged_vault
+  /// (also if the index of packs cannot be read, because commits would then fail).
   Status examine();
 
   /// The damage that was found in the tables so far.
@@ -64,6 +65,7 @@ class Metadata {
   Result<std::int64_t> number(std::string_view sql);
 
  private:
+  Status examine_packs();
   Result<std::vector<std::uint64_t>> numbers(std::string_view sql);
   /// Returns `read(row)` for each row that `sql` selects.
   template <class Row, class Read>

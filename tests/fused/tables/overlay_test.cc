@@ -227,6 +227,24 @@ TEST_F(SealedTablesTest, ACommitThatMeetsADamagedPageLeavesNothing) {
   }
 }
 
+TEST_F(SealedTablesTest, ADamagedIndexIsFoundBeforeACommitNeedsIt) {
+  for (const char* index : {"orphans", "packed"}) {
+    flip(index);
+    {
+      Metadata metadata;
+      ASSERT_TRUE(metadata.open(path, disk));
+      Status found = metadata.examine();
+      if (const auto orphans = metadata.orphans(); found && !orphans) found = fail(orphans.error());
+      ASSERT_FALSE(found) << index;
+      EXPECT_EQ(found.error().code, Errc::damaged_vault);
+    }
+    flip(index);
+    Metadata metadata;
+    ASSERT_TRUE(metadata.open(path, disk));
+    EXPECT_TRUE(metadata.examine() && metadata.orphans());
+  }
+}
+
 TEST(BlockNumbersTest, AFreedNumberWaitsForItsCommit) {
   BlockNumbers numbers;
   numbers.reset({0, 1, 3});
