@@ -8,8 +8,9 @@
 //
 // A block's extent, and the size it gives its file, enter the metadata when the device has
 // acknowledged its write, never before. If a file is truncated to nothing and written again, its
-// new extents and size all enter together, when the file is closed or flushed. Data whose write
-// fails stays dirty, and is written again later.
+// new extents and size all enter together, when the file is closed or flushed. A file that stays
+// open longer than the commit interval gets those that are there by then, and the others as they
+// come. Data whose write fails stays dirty, and is written again later.
 //
 // Threads: `mutex` guards the cache, the metadata and the nodes. Operations are called with it
 // locked and release it while they wait; callbacks of the device take it briefly. Lock order:

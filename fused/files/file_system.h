@@ -151,8 +151,9 @@ class FileSystem final : public CommitParticipant {
   PosixStatus fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length);
   Posix<std::uint64_t> seek(Ino ino, std::uint64_t offset, int whence);
   /// Called when the last writer of a file has closed it. After a crash, a file that was truncated
-  /// to nothing and written again has all of its old content or all of its new content. On a full
-  /// device, where the old content has to make room, it may have only part of the new one.
+  /// to nothing and written again has all of its old content or all of its new content, if it was
+  /// closed within `commit_every`. Otherwise, and on a full device, where the old content has to
+  /// make room, it may have only part of the new one.
   void closed(Ino ino);
   /// Called when a descriptor is being closed. Returns ENOSPC if data of the file waits for room.
   PosixStatus closing(Ino ino);
