@@ -75,7 +75,8 @@ PosixStatus FileSystem::unlink(Ino parent, std::string_view name) {
   S3O_POSIX_GET(node, directories_.child(*directory, name));
   if (is_directory(*node)) return posix_error(EISDIR);
   directories_.remove(*directory, name, *node);
-  return inodes_.end(lock, node);
+  inodes_.end_or_tell(lock, node);
+  return {};
 }
 
 PosixStatus FileSystem::rmdir(Ino parent, std::string_view name) {
@@ -87,7 +88,8 @@ PosixStatus FileSystem::rmdir(Ino parent, std::string_view name) {
   S3O_POSIX_GET(empty, directories_.is_empty(*node));
   if (!empty) return posix_error(ENOTEMPTY);
   directories_.remove(*directory, name, *node);
-  return inodes_.end(lock, node);
+  inodes_.end_or_tell(lock, node);
+  return {};
 }
 
 std::vector<Ino> FileSystem::replacing(Ino parent, std::string_view name, Ino new_parent,
@@ -122,11 +124,12 @@ Posix<std::vector<Ino>> FileSystem::rename(Ino parent, std::string_view name, In
     return posix_error(EINVAL);
   Lock lock(state_.mutex);
   S3O_POSIX_TRY(flusher_.admit(lock));
-  if (whiteout) S3O_POSIX_TRY(inodes_.reserve_number(lock));
   S3O_POSIX_GET(from, inodes_.known_directory(parent));
   S3O_POSIX_GET(to, inodes_.known_directory(new_parent));
   S3O_POSIX_GET(brought, directories_.replacing(*from, name, *to, new_name, flags));
   S3O_POSIX_TRY(flush_to_rename(lock, brought, killed));
+  // Only now, because others may take the number while the lock is released.
+  if (whiteout) S3O_POSIX_TRY(inodes_.reserve_number(lock));
   if ((flags & RENAME_EXCHANGE) != 0) return directories_.exchange(*from, name, *to, new_name);
   S3O_POSIX_GET(node, directories_.child(*from, name));
   const auto target = directories_.child(*to, new_name);
@@ -149,7 +152,7 @@ Posix<std::vector<Ino>> FileSystem::rename(Ino parent, std::string_view name, In
     from->row.mtime = from->row.ctime = node->row.ctime;
     state_.store(*from);
   }
-  if (target) S3O_POSIX_TRY(inodes_.end(lock, *target));
+  if (target) inodes_.end_or_tell(lock, *target);
   return is_directory(*node) && from != to ? std::vector{node->ino} : std::vector<Ino>();
 }
 

@@ -182,8 +182,8 @@ void Inodes::forget(Lock& lock, Ino ino, std::uint64_t references) {
   const NodePtr node = found->second;
   if (node->row.nlink > 0)
     drop_if_idle(ino);
-  else if (!end(lock, node))
-    spdlog::warn("unlinked inode {} is freed at the next mount", ino);
+  else
+    end_or_tell(lock, node);
 }
 
 std::vector<Ino> Inodes::referenced() const {
@@ -222,13 +222,16 @@ PosixStatus Inodes::end(Lock& lock, const NodePtr& node) {
   return {};
 }
 
+void Inodes::end_or_tell(Lock& lock, const NodePtr& node) {
+  if (!end(lock, node)) spdlog::warn("unlinked inode {} is freed at the next mount", node->ino);
+}
+
 void Inodes::free_nameless(Lock& lock) {
   references_.clear();
   std::vector<NodePtr> nameless;
   for (const auto& [ino, node] : nodes_)
     if (node->row.nlink == 0) nameless.push_back(node);
-  for (const NodePtr& node : nameless)
-    if (!end(lock, node)) spdlog::warn("unlinked inode {} is freed at the next mount", node->ino);
+  for (const NodePtr& node : nameless) end_or_tell(lock, node);
 }
 
 // ---- memory -------------------------------------------------------------------------------------

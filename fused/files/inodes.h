@@ -76,6 +76,9 @@ class Inodes {
   /// Frees the node and all that it owns, if it has neither names nor references. A large file is
   /// freed in steps, and the lock is released between them.
   PosixStatus end(Lock& lock, const NodePtr& node);
+  /// Calls end() after the node's last name or reference is gone. Logs an error, because it no
+  /// longer matters to the caller.
+  void end_or_tell(Lock& lock, const NodePtr& node);
   /// Frees unlinked files once the kernel refers to no inode. The kernel sends no forgets at an
   /// unmount.
   void free_nameless(Lock& lock);

@@ -121,6 +121,15 @@ TEST_F(DamageTest, PlacesThatOverlapCostTheirTwoFilesAlone) {
   EXPECT_TRUE(*read(find("sparse"), 100 * kTestBlock) == SampleVault::content("/sparse"));
 }
 
+// The kernel would keep the old name if the operation failed after the name had gone.
+TEST_F(DamageTest, ANameGoesAlthoughItsFileCannotBeFreed) {
+  vault.change("UPDATE xattrs SET value = x'00' WHERE ino = {a}");
+  mount();
+  EXPECT_TRUE(fs->rename(kRootIno, "b", kRootIno, "a", 0));
+  EXPECT_EQ(error_of("b"), ENOENT);
+  EXPECT_EQ(*read(find("a")), SampleVault::content("/b"));
+}
+
 TEST_F(DamageTest, ReadAheadIntoALostBlockIsNoError) {
   vault.damage(
       "DELETE FROM memory_blocks WHERE block = (SELECT block FROM extents WHERE ino = {a} AND idx "
