@@ -27,8 +27,13 @@ ServerState::ServerState(Control opened, std::filesystem::path store, Party numb
       root_buffer(number),
       rpc(executor, clock, random, environment.transport) {}
 
-Status ServerState::check_session(std::uint64_t epoch) const {
+Status ServerState::check_open() const {
   if (!open) return fail(Errc::need_open, "the server was restarted");
+  return {};
+}
+
+Status ServerState::check_session(std::uint64_t epoch) const {
+  S3O_TRY(check_open());
   if (epoch != control.session().epoch && rule_holds(Rule::epochs))
     return fail(epoch < control.session().epoch ? Errc::fenced : Errc::need_open,
                 "epoch {} is not open here; epoch {} is", epoch, control.session().epoch);

@@ -37,6 +37,8 @@ struct ServerState {
   const VolumeParams& params() const { return control.volume()->params; }
   /// Returns whether the same session is still open. Ask again after every wait.
   bool goes_on(std::uint64_t epoch) const { return open && control.session().epoch == epoch; }
+  /// Errors: need_open.
+  Status check_open() const;
   /// Errors: need_open, fenced.
   Status check_session(std::uint64_t epoch) const;
   /// Checks that this server has committed all evictions before `tree_version`. Errors:

@@ -186,6 +186,7 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
     case MessageType::store_rows:
     case MessageType::fetch_rows:
     case MessageType::read_log:
+      S3O_CO_TRY(state_.check_open());
       break;  // only the server of a ring handles these
   }
   co_return fail(Errc::bad_request, "unknown request {}", static_cast<int>(type));

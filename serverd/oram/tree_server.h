@@ -86,10 +86,11 @@ class Server final : public ShareServer {
   }
 
   /// Lets a part carry out a request of the open session. The next session waits until the request
-  /// has ended.
+  /// has ended. (Without a session, the request may be one to a ring, whose store was lost here.)
   template <class Request, class Part>
   Task<Result<Bytes>> in_session(Payload& request, Part& part,
                                  Task<Result<Bytes>> (Part::*method)(Request, Payload&)) {
+    S3O_CO_TRY(state_.check_open());
     auto message = decode<Request>(request.body());
     if (!message) co_return malformed();
     S3O_CO_TRY(state_.check_session(message->epoch));

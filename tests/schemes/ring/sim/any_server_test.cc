@@ -144,5 +144,19 @@ TEST_F(AnyServerTest, AMirrorThatIsUsedTakesNoRing) {
   EXPECT_EQ(refused.error().code, Errc::wrong_volume);
 }
 
+// A ring's store was lost: the client that still uses the ring opens its session again, and hears
+// that there is no volume. Another answer would end its volume.
+TEST_F(AnyServerTest, AnEmptyStoreLetsARingsClientOpenItsSession) {
+  const Params params(kRing);
+  Bytes log(params.slot_size);
+  const auto answer = [](const Status& status) { return status ? Errc::ok : status.error().code; };
+  EXPECT_EQ(answer(ask(RetrieveRequest{.epoch = 1, .turn = 1, .asks = {}})), Errc::need_open);
+  EXPECT_EQ(answer(ask(WriteLogRequest{.epoch = 1, .turn = 1, .access = 1, .sealed = log})),
+            Errc::need_open);
+  EXPECT_EQ(answer(ask(ReadLogRequest{.epoch = 1, .first = 0, .count = 1})), Errc::need_open);
+  EXPECT_EQ(answer(ask(CheckRequest{1, 1, 1})), Errc::need_open);
+  EXPECT_EQ(answer(open(volume(kRing, 1))), Errc::wrong_volume);
+}
+
 }  // namespace
 }  // namespace s3oram::ring::test
