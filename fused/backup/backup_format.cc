@@ -209,9 +209,13 @@ Result<LoadedTables> load_tables(Database& database, ByteSpan dump) {
     Statement& put = found->second;
     const TableSql& table = kTables[(tag & ~kChanged) - 1];
     bool whole = true;
-    for (int column = 0; column < table.width(); ++column) whole &= values.bind_next(put, column);
+    for (int column = 0; column < table.width(); ++column) {
+      if (values.bind_next(put, column)) continue;
+      put.bind(column, std::int64_t{0});  // the tables take no null; a damaged row stays damaged
+      whole = false;
+    }
     if (values.failed()) break;
-    if (!whole) continue;
+    if (!whole && (tag & kChanged) == 0) continue;
     S3O_TRY(put.run());
     ++rows;
   }

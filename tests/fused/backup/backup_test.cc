@@ -135,6 +135,12 @@ TEST_F(BackupTest, ARowThatHasChangedByItselfIsInNoBackup) {
   const auto dump = dump_files(database);
   ASSERT_TRUE(dump) << dump.error().message;
   ASSERT_TRUE(store_files(database, *dump));
+  {
+    auto stored = Database::open(database, Database::Mode::read_only);
+    auto rows = stored->prepare("SELECT COUNT(*) FROM inodes");
+    ASSERT_TRUE(rows && *rows->step());
+    EXPECT_EQ(rows->integer(0), 4) << "a row with a null is damage that must not be forgotten";
+  }
   mount();
   EXPECT_EQ(fs->lookup(kRootIno, "c").error(), EIO);
   const auto changed = fs->lookup(kRootIno, "a");
