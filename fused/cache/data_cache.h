@@ -112,9 +112,9 @@ class DataCache {
   bool take_used() { return std::exchange(used_, false); }
 
   /// Returns whether freed blocks still take up room that a backup would release. If so, asks for a
-  /// backup.
+  /// backup. (While tables are damaged, no backup can be made.)
   bool room_is_held() {
-    const bool held_back = numbers.uncovered() > 0;
+    const bool held_back = numbers.uncovered() > 0 && !metadata_.damage.any();
     if (held_back && want_backup) want_backup();
     return held_back;
   }

@@ -289,6 +289,32 @@ TEST_F(BackupTest, WhatIsHeldComesFreeWhenThereIsNeed) {
   EXPECT_EQ(third.error(), ENOSPC);
 }
 
+// While tables are damaged, no backup is made. Writes must not wait for one.
+TEST_F(BackupTest, RoomThatNoBackupCanReleaseIsNotWaitedFor) {
+  unmount();
+  options.cache.free_bytes = [this] {
+    const std::uint64_t used = device->mapped().size();
+    return used < 60 ? (60 - used) * kTestBlock : 0;
+  };
+  mount();
+  write_file("first", pattern(35 * kTestBlock));
+  ASSERT_TRUE(fs->set_xattr(create("kept"), "user.note", "kept", 0));
+  write_file("second", "");
+  unmount();
+  {
+    auto database =
+        Database::open((folder.path() / "vault.db").string(), Database::Mode::read_write);
+    ASSERT_TRUE(database && database->execute("UPDATE xattrs SET value = x'00'"));
+  }
+  mount();
+  ASSERT_TRUE(fs->unlink(kRootIno, "first"));
+  ASSERT_TRUE(fs->sync_all());
+  EXPECT_EQ(fs->status().backup.held, 35u);
+  const auto second = fs->write(find("second"), 0, as_bytes(pattern(35 * kTestBlock)), false);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error(), ENOSPC);
+}
+
 TEST_F(BackupTest, MuchThatIsHeldMakesOneDueAtOnce) {
   write_file("large", pattern(100 * kTestBlock));
   ASSERT_TRUE(fs->sync_all());
