@@ -33,6 +33,9 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLargestConfig = 1 << 20;
 constexpr std::size_t kLargestKey = 4096;
+/// Bytes. A restore, a repair and a migration make databases below the directory with names of up
+/// to 26 bytes, and SQLite opens none whose path is longer than 504.
+constexpr std::size_t kLongestDirectory = 470;
 constexpr std::chrono::seconds kUnmounted{20}, kKilled{1};  // the time to release the lock
 constexpr std::chrono::milliseconds kPoll{20};
 
@@ -138,6 +141,9 @@ Result<Vault> Vault::create(const fs::path& directory, const VaultConfig& config
   S3O_TRY(check_params(config.params));
   Vault vault;
   S3O_TRY(vault.set_directory(directory));
+  if (vault.directory_.native().size() > kLongestDirectory)
+    return fail(Errc::usage, "{}: its path is too long for a vault (more than {} bytes)",
+                vault.directory_.string(), kLongestDirectory);
   vault.config_ = config;
 
   S3O_ASSIGN(auto draft, VaultDraft::start(vault.directory_));

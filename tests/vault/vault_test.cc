@@ -64,6 +64,20 @@ TEST_F(VaultTest, IsFoundAgainAsItWasMade) {
   EXPECT_TRUE(found->wants_passphrase().value());
 }
 
+// There must be room for the names of the databases that a restore or a migration makes.
+TEST_F(VaultTest, ItsPathLeavesRoomForLongerOnes) {
+  fs::path deep = path("deep");
+  while (deep.native().size() < 400) deep /= "deep";
+  fs::create_directories(deep);
+  const auto padded = [&](std::size_t size) {
+    return deep / std::string(size - deep.native().size() - 1, 'v');
+  };
+  const auto refused = create(padded(471), local_config(), {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::usage);
+  EXPECT_TRUE(create(padded(470), local_config(), {}));
+}
+
 TEST_F(VaultTest, FilesArePrivate) {
   const mode_t former = ::umask(0);
   auto vault = create(path("v"), local_config(), {});
