@@ -239,6 +239,12 @@ MUTANTS = [
         "std::shared_ptr<ReportCheck>()",
         LYING, "LyingEviction.WhatItPassesOnPoisonsNothing"),
     Mutant(
+        "lies-without-end", "Evictions stop when as many attempts have failed as may fail",
+        ENGINE + "eviction_loop.cc",
+        "++failures.disagreements == std::max(kMostDisagreements, state_.servers.count());",
+        "++failures.disagreements == 1 + std::max(kMostDisagreements, state_.servers.count());",
+        LYING, "LyingEviction.AServerThatAlwaysLiesStopsEvictionsAndLosesNothing"),
+    Mutant(
         "last-hop-not-checked", "What role 1 passes on after the secret permutation is checked too",
         "oramcore/protocol/hop_check.cc",
         "r < kept && rule_holds(Rule::hop_check_of_last)", "r < kept && kept == 0",
@@ -522,6 +528,12 @@ MUTANTS = [
         "  S3O_CO_TRY(co_await owner_.commit());\n  in_step_.leave(server);",
         "  in_step_.leave(server);",
         "away_test", "*AwayOfThree.APowerCutAtAnyStepLosesNothing/T1L3"),
+    Mutant(
+        "followers-work", "Only servers in step answer, and make the rows of an eviction",
+        ENGINE + "in_step.cc",
+        "return those([](Standing standing) { return standing == Standing::in_step; });",
+        "return those([](Standing standing) { return standing != Standing::away; });",
+        "positions_test", "InStep.OneThatComesBackCountsWhenItIsRecorded"),
     Mutant(
         "back-too-early", "A server that was away counts when it has all that it lacked",
         ENGINE + "catch_up.cc",
