@@ -667,6 +667,11 @@ MUTANTS = [
         "    if (place.kind == Place::Kind::unmapped && level == ring_.tree.height) continue;",
         RING_TEST, "RingView.ReadsWritesAndAccessesToNothingLookAlike"),
     Mutant(
+        "ring-points-redrawn", "An access that is repeated asks for the same points of a version",
+        RING + "access_records.cc",
+        "asked != before.end() ? *asked", "asked != before.end() && level > 99 ? *asked",
+        RING_TEST, "RingView.AnAccessThatIsRepeatedAsksForTheSamePoints"),
+    Mutant(
         "ring-cache-reads", "An eviction reads as much of the cache whatever leaves the top",
         RING + "bucket_fetcher.cc",
         "(reads == 0 || reads % at_least != 0)", "reads > at_least",
@@ -696,6 +701,11 @@ MUTANTS = [
         "if (std::ranges::count(each, Verdict::altered) > 0) {",
         "if (query.wanted && each[*query.wanted] == Verdict::altered) {",
         RING_TEST, "RingAnswers.ThatNeverFitStopTheVolumeWhateverIsWanted"),
+    Mutant(
+        "ring-one-stamp", "No two attempts at a ring's rewrite have the same stamp",
+        RING + "ring_preparer.cc",
+        "rewrite.number << 32 | next_attempt_++;", "rewrite.number << 32 | next_attempt_;",
+        RING_TEST, "RingView.AStampDoesNotRepeat"),
     Mutant(
         "ring-bucket-of-wanted", "A bucket that has lost rows is rewritten, wanted or not",
         RING + "ring_retriever.cc",

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "tests/schemes/ring/sim/ring_driver.h"
 
@@ -25,6 +26,44 @@ TEST(RingView, NoPointOfAVersionIsAskedForByTwoAccesses) {
   }
   EXPECT_GT(observer.accesses, 600u);
   EXPECT_EQ(observer.repeated, 0u);
+}
+
+// The client dies when it has asked, and asks again when the volume is opened. If it chose other
+// dummies then, only the point of its block would be the same.
+TEST(RingView, AnAccessThatIsRepeatedAsksForTheSamePoints) {
+  constexpr BlockId kCount = 60;
+  RingWorld world(small_ring(8, 6, 1), 5);
+  std::map<std::tuple<Turn, BucketIndex, VersionStamp>, Point> first;
+  unsigned again = 0;
+  bool has_asked = false;
+  world.network.observer = [&](Party from, Party, const Bytes& message) {
+    if (from != kClient || !is_question(message) || type_of(message) != MessageType::retrieve)
+      return;
+    has_asked = true;
+    const auto request = decode<RetrieveRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+    ASSERT_TRUE(request);
+    for (const Ask& ask : request->asks) {
+      const auto [before, is_new] =
+          first.try_emplace({request->turn, ask.bucket, ask.stamp}, ask.point);
+      again += !is_new;
+      EXPECT_EQ(before->second, ask.point) << "turn " << request->turn;
+    }
+  };
+  ASSERT_GOOD(world.open_client());
+  for (BlockId block = 0; block < kCount; ++block)
+    ASSERT_GOOD(world.write(block, pattern(block, 1, 512)));
+  for (BlockId block = 0; block < kCount; block += 5) {
+    has_asked = false;
+    world.engine().read(block, [](Result<Bytes>) {});
+    world.run_until([&] { return has_asked; });
+    world.kill(kClient);
+    world.settle();
+    ASSERT_GOOD(world.open_client());
+    const auto got = world.read(block);
+    ASSERT_GOOD(got);
+    EXPECT_EQ(*got, pattern(block, 1, 512)) << "block " << block;
+  }
+  EXPECT_GT(again, 20u);
 }
 
 TEST(RingView, ReadsWritesAndAccessesToNothingLookAlike) {
@@ -133,6 +172,16 @@ TEST(RingView, AStampDoesNotRepeat) {
     const auto next = stamps.find(stamp + 1);
     EXPECT_TRUE(next == stamps.end() || next->second.eviction == request->id.eviction);
   };
+  unsigned prepared = 0;  // each fifth attempt fails, and there is another in the same opening
+  world.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (from == kClient || !is_answer(message) || type_of(message) != MessageType::prepare)
+      return true;
+    if (++prepared % 5 != 0) return true;
+    Bytes refusal(message.begin(), message.begin() + Rpc::kHeaderSize);
+    refusal[4] = static_cast<std::uint8_t>(Errc::failed);
+    world.network.deliver(from, to, std::move(refusal));
+    return false;
+  };
   for (int life = 0; life < 3; ++life) {
     ASSERT_GOOD(world.open_client());
     for (BlockId i = 0; i < 60; ++i) ASSERT_GOOD(world.write(i % 20, Bytes(512, 1)));
@@ -140,6 +189,7 @@ TEST(RingView, AStampDoesNotRepeat) {
     world.settle();
   }
   EXPECT_GE(attempts.size(), 50u);
+  EXPECT_GE(prepared, 40u);
 }
 
 // A bucket whose dummies are used up is written again before it is asked once more. In this test it
