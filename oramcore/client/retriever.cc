@@ -57,6 +57,8 @@ Task<Result<std::optional<OpenedBlock>>> Retriever::retrieve(WriteNumber write_n
     if (again == 1 || (!answer && !state_.dead)) answer = co_await read_raw(block, leaf);
     judged = co_await judge(block, answer ? &*answer : nullptr, std::nullopt);
   }
+  // The block may have come to the stash meanwhile.
+  if (answer && !judged.right) judged = co_await judge(block, nullptr, std::nullopt);
   const bool in_stash = state_.positions.get(block).kind == Position::Kind::stash && !state_.dead;
   if (!answer && !in_stash) co_return fail(answer.error());
   if (!state_.is_found_by(leaf, block)) co_return std::nullopt;
@@ -66,24 +68,27 @@ Task<Result<std::optional<OpenedBlock>>> Retriever::retrieve(WriteNumber write_n
   co_return std::optional<OpenedBlock>(std::move(*judged.opened));
 }
 
-/// Opens the block in the answer, or the one in the stash, or otherwise something that takes
-/// equally long, because the aggregator sees how long after its answer the root write follows.
-/// `height` limits the work: see ClientScheme::open_on(). The answer also counts as right if it can
-/// no longer be checked, because the block was discarded meanwhile.
+/// Opens the block in the answer. If the answer holds none, opens the one in the stash, or
+/// something that takes equally long, because the aggregator sees how long after its answer the
+/// root write follows. `height` limits the work: see ClientScheme::open_on().
+///
+/// The answer is compared with the version that was asked for. An access to the block, or its move
+/// to the stash, may have ended since: a right answer is then still right, and a wrong one must not
+/// pass, or else the liar would see that it did.
 Task<Retriever::Judgement> Retriever::judge(BlockId block, const PathAnswer* answer,
                                             std::optional<unsigned> height) {
   const bool selected = answer && answer->selected;
   const bool in_stash = state_.positions.get(block).kind == Position::Kind::stash && !state_.dead;
   const Bytes& kept = in_stash && !state_.stash.at(block).empty() ? state_.stash.at(block) : blank_;
-  Bytes slot = in_stash ? kept : selected ? answer->slot : blank_;
+  Bytes slot = selected ? answer->slot : kept;
   Judgement judged;
   judged.opened = co_await state_.scheme->open_on(state_.environment.pool, std::move(slot), height);
   if (!answer) co_return judged;
   if (!selected)
     judged.right = !rule_holds(Rule::zero_answers) || is_zero(answer->slot);
   else
-    judged.right = state_.positions.get(block).kind == Position::Kind::unmapped || in_stash ||
-                   (judged.opened && state_.is_newest(block, judged.opened->label));
+    judged.right = judged.opened && judged.opened->label.block == block &&
+                   judged.opened->label.version == answer->version;
   co_return judged;
 }
 
@@ -112,7 +117,7 @@ Task<Result<Retriever::PathAnswer>> Retriever::inner_product(WriteNumber write_n
       state_.changed.notify_all();
     }
     if (found && contents == state_.contents.changed && state_.contents.zeroing == 0)
-      co_return PathAnswer{std::move(*found), on_path};
+      co_return PathAnswer{std::move(*found), on_path, position.version};
     if (state_.dead) co_return fail(*state_.dead);
     if (found) continue;  // some servers may have used old shares
     if (found.error().code == Errc::former_view) {
@@ -170,7 +175,8 @@ Task<Result<Retriever::PathAnswer>> Retriever::read_raw(BlockId block, Leaf leaf
                        state_.tree.height);
   const Position position = state_.position_read(block);
   PathAnswer answer{Bytes(state_.params.slot_size()),
-                    position.kind == Position::Kind::tree && position.leaf == leaf};
+                    position.kind == Position::Kind::tree && position.leaf == leaf,
+                    position.version};
   const SlotAddress wanted{bucket_on_path(leaf, position.level), position.slot};
   const Bytes servers = state_.in_step.members();
   std::vector<SlotAddress> slots = slots_.on_path(path, leaf);

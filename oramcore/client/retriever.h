@@ -26,7 +26,8 @@ class Retriever {
  private:
   struct PathAnswer {
     Bytes slot;
-    bool selected = false;  // false if the query selected no slot
+    bool selected = false;      // false if the query selected no slot
+    std::uint64_t version = 0;  // of the block when it was asked for
   };
   struct Judgement;
   std::uint64_t healings_so_far() const;

@@ -136,6 +136,17 @@ MUTANTS = [
         "query_.can_ask_each() ? Asked::each : Asked::together", "Asked::together",
         LYING, "*FiveServers.TheOneThatAnswersWronglyIsNamedWhateverIsRead/*"),
     Mutant(
+        "answers-judged-by-now", "An answer is compared with what was asked for",
+        ENGINE + "retriever.cc",
+        "judged.opened->label.version == answer->version",
+        "judged.opened->label.version == state_.positions.get(block).version",
+        LYING, "*Overflowing.AnAnswerThatWasRightWhenItWasAskedForIsRight/*"),
+    Mutant(
+        "needless-answers-unjudged", "A liar does not see which blocks have moved to the stash",
+        ENGINE + "retriever.cc",
+        "  co_return judged;\n}\n\nstd", "  judged.right = judged.right || in_stash;\n  co_return judged;\n}\n\nstd",
+        LYING, "*Overflowing.AWrongAnswerIsFoundAlthoughItIsNotNeeded/*"),
+    Mutant(
         "masked-share-twice", "Whatever is sent under a mask is computed once",
         "serverd/oram/sums.cc",
         "if (!rule_holds(Rule::computed_once)) return {};", "return {};",
