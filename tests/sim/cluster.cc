@@ -58,11 +58,9 @@ void Cluster::begin_open_client(std::function<void(Status)> done) {
   life->port = network.attach(kClient);
   auto state = open_state(*life, done);
   if (!state) return;
-  auto engine = std::make_unique<Engine>(
+  life->engine = std::make_unique<Engine>(
       client_environment(*life, random_of_client()), volume(), params(),
       client_scheme(params(), sealing_key(), random_of_client()), std::move(*state));
-  if (companion) life->companion = companion(*engine);
-  life->engine = std::move(engine);
   open_engine(life, std::move(done));
 }
 

@@ -34,9 +34,6 @@ class Cluster final : public SimWorld {
   Engine& engine() { return static_cast<Engine&>(volume_engine()); }
   /// If set, the client draws from this and not from the cluster's seed.
   Random* client_random = nullptr;
-  /// Called with each new engine before it is opened, to set a participant. The returned object is
-  /// destroyed after the engine, and after the engine's ghost if it becomes one.
-  std::function<std::shared_ptr<void>(Engine&)> companion;
 
   /// Delivers a message that nobody has sent.
   void inject(Party from, Party to, const Bytes& message) { network.deliver(from, to, message); }

@@ -145,7 +145,7 @@ TEST_F(ClusterTest, CompanionsLiveAsLongAsTheEngine) {
   };
   int living = 0;
   Participant* newest = nullptr;
-  cluster_.companion = [&](Engine& engine) {
+  cluster_.companion = [&](VolumeEngine& engine) {
     auto participant = std::make_shared<Participant>(living);
     newest = participant.get();
     engine.set_participant(newest);

@@ -69,6 +69,7 @@ class SimDisk final : public Disk {
   /// Cuts the power at the n-th moment from now (n >= 1). Every write, truncation, sync and change
   /// of a name has two moments, before and after it takes effect.
   void cut_after(std::uint64_t moments) { cut_at_ = moments_ + moments; }
+  void never_cut() { cut_at_ = 0; }
   bool is_cut() const { return image_.has_value(); }
   std::uint64_t moments() const { return moments_; }
   /// Returns the content of the disk: what the cut left (empty once the next life has it), or

@@ -182,6 +182,7 @@ ClientEnvironment SimWorld::client_environment(Life& life, Random& random) {
 }
 
 void SimWorld::open_engine(std::shared_ptr<Life> life, std::function<void(Status)> done) {
+  if (companion) life->companion = companion(*life->engine);
   life->opening = true;
   spawn(context.get_executor(),
         [](std::shared_ptr<Life> opened, std::function<void(Status)> then) -> Task<void> {

@@ -71,6 +71,10 @@ class SimWorld {
   /// here, right before the step (not done) or right after it (done).
   std::function<void(Party, std::string_view name, bool done)> on_step;
 
+  /// Called with each new engine before it is opened, to set a participant. The returned object is
+  /// destroyed after the engine, and after the engine's ghost if it becomes one.
+  std::function<std::shared_ptr<void>(VolumeEngine&)> companion;
+
   bool runs(Party party) const;
   VolumeEngine& volume_engine() { return *parties_[kClient]->engine; }
   ShareServer& running_server(Party server) { return *parties_[server]->server; }

@@ -29,8 +29,8 @@ std::optional<std::string> run_on_memory(std::uint64_t seed) {
   return run(world);
 }
 
-std::optional<std::string> run_on_cluster(std::uint64_t seed) {
-  ClusterWorld world(seed, kBlock);
+std::optional<std::string> run_on_cluster(std::uint64_t seed, const WorldKind& kind) {
+  ClusterWorld world(seed, kind, kBlock);
   return run(world);
 }
 
