@@ -74,7 +74,7 @@ Status run(RepairOptions& options, const std::string& doing) {
     return Volume::repair(volume, opened.keys, how, std::move(servers));
   }();
   if (!repaired) return fail(std::move(repaired).error());
-  return report_repair(vault, options.servers, *repaired);
+  return report_repair(source ? *source : vault, options.servers, *repaired);
 }
 
 }  // namespace

@@ -73,9 +73,9 @@ Status report_repair(const Vault& of, const std::set<unsigned>& servers,
                              shares_of(of.config().params, repaired.healed));
   if (!repaired.hindrance.empty())
     std::cerr << fmt::format(
-        "s3oramfs: the servers do not reach each other ({}), so their shares went through this "
-        "machine; the vault cannot be used until they do: see their logs, and s3oramfs-serverd "
-        "peers\n",
+        "s3oramfs: not all servers could send each other their shares ({}), so some went through "
+        "this machine; nothing is lost by that; if s3oramfs status says that a line between "
+        "servers is cut, see their logs, and s3oramfs-serverd peers\n",
         repaired.hindrance);
   if (repaired.unproven > 0)
     std::cerr << fmt::format(
