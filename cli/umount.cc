@@ -155,7 +155,7 @@ Status wait_until_ended(Vault& vault, const VaultMount& mount, Question& end) {
 }
 
 /// Waits for a daemon that cannot report its end.
-Status wait_until_left(Vault& vault, const How& how) {
+Status wait_until_left(Vault& vault, const VaultMount& mount, const How& how) {
   const auto limit = std::chrono::steady_clock::now() + kEnd;
   Progress progress(fmt::format("waiting until {} is closed", vault.directory().string()));
   while (true) {
@@ -165,9 +165,9 @@ Status wait_until_left(Vault& vault, const How& how) {
       const Status left = vault.lock();  // the error says by which process
       return left ? left
                   : fail(Errc::vault_in_use,
-                         "{} is unmounted, but its daemon hangs; kill -9 that process before the "
-                         "vault can be mounted again",
-                         left.error().message);
+                         "{} is unmounted, but its daemon hangs ({}): kill -9 that process before "
+                         "the vault can be mounted again",
+                         mount.point.string(), left.error().message);
     }
     progress.update();
     std::this_thread::sleep_for(kPoll);
@@ -203,7 +203,7 @@ Status run_umount(const Args& args) {
   S3O_TRY(unmount(mount, how));
   if (how.lazy) return {};
   if (end) return wait_until_ended(*vault, mount, *end);
-  return vault ? wait_until_left(*vault, how) : Status();
+  return vault ? wait_until_left(*vault, mount, how) : Status();
 }
 
 }  // namespace s3oram
