@@ -53,6 +53,17 @@ class Marks : public test::FilledVolume {
       if (slot++ >= root_slots_written_) share[share.size() / 2] ^= 4;
     });
   }
+  /// Damages slots of server 2, and changes the buckets of server 1. `before`: what those were.
+  void damage_beside_a_liar(std::vector<Bytes>& before) {
+    ASSERT_NO_FATAL_FAILURE(fill_and_settle());
+    ASSERT_OK(cluster_.close_client());
+    damage_slots(2, cluster_.params().bucket_size);
+    cluster_.stop_server(2);
+    cluster_.start_server(2);
+    before = buckets_of(1);
+    ASSERT_NO_FATAL_FAILURE(lie_about_buckets(1));
+    ASSERT_OK(cluster_.open_client());
+  }
   /// Takes back what server 1 lied about. Then a repair of server 3 leaves nothing lost or
   /// unproven.
   void repair_without_the_lie() {
@@ -431,14 +442,8 @@ TEST_P(Marks, AreAskedForOfAWholeRepairedServer) {
 // Server 2 has a damaged slot in some buckets, which is mended with a liar's share. Its other
 // shares are its own. They are kept, and show what the liar's were.
 TEST_P(Marks, HealALiarBesideASlotThatWasDamagedBefore) {
-  ASSERT_NO_FATAL_FAILURE(fill_and_settle());
-  ASSERT_OK(cluster_.close_client());
-  damage_slots(2, cluster_.params().bucket_size);
-  cluster_.stop_server(2);
-  cluster_.start_server(2);
-  const auto before = buckets_of(1);
-  ASSERT_NO_FATAL_FAILURE(lie_about_buckets(1));
-  ASSERT_OK(cluster_.open_client());
+  std::vector<Bytes> before;
+  ASSERT_NO_FATAL_FAILURE(damage_beside_a_liar(before));
   const auto disowned = note_disowned();
   const auto lied_to = repair({});
   cluster_.network.observer = {};
@@ -461,14 +466,8 @@ TEST_P(Marks, HealALiarBesideASlotThatWasDamagedBefore) {
 // The same repair is cut short before anything was proven. The next mount compares no shares with
 // each other, so nothing but the marks shows it which of the liar's shares to replace.
 TEST_P(Marks, HealALiarAtTheNextMount) {
-  ASSERT_NO_FATAL_FAILURE(fill_and_settle());
-  ASSERT_OK(cluster_.close_client());
-  damage_slots(2, cluster_.params().bucket_size);
-  cluster_.stop_server(2);
-  cluster_.start_server(2);
-  const auto before = buckets_of(1);
-  ASSERT_NO_FATAL_FAILURE(lie_about_buckets(1));
-  ASSERT_OK(cluster_.open_client());
+  std::vector<Bytes> before;
+  ASSERT_NO_FATAL_FAILURE(damage_beside_a_liar(before));
   ASSERT_NO_FATAL_FAILURE(cut_repair_short(2));
   const Status refused = cluster_.open_client();
   ASSERT_FALSE(refused) << "some shares that server 1 has sent cannot be proven";
