@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/mount_helper.h"
+#include "oramcore/base/exit_code.h"
 #include "oramcore/base/human.h"
 #include "oramcore/base/limits.h"
 #include "oramcore/base/output.h"
@@ -102,7 +103,7 @@ int help_mount(HelperRole role, const Args& args) {
   }
   if (code) return mount_exit_code(*code);
   std::cerr << "s3oramfs: " << printable_lines(code.error().message) << "\n";
-  return mount_exit_code(static_cast<int>(code.error().code));
+  return mount_exit_code(exit_code(code.error()));
 }
 
 }  // namespace
@@ -121,7 +122,7 @@ int main(int argc, char** argv) {
     if (status) status = s3oram::output_written();
     if (status) return 0;
     std::cerr << "s3oramfs: " << s3oram::printable_lines(status.error().message) << "\n";
-    return static_cast<int>(status.error().code);
+    return s3oram::exit_code(status.error());
   } catch (const std::exception& error) {  // such as bad_alloc
     std::cerr << "s3oramfs: " << s3oram::reason_of(error) << "\n";
     return static_cast<int>(s3oram::Errc::failed);

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <string>
 
+#include "oramcore/base/exit_code.h"
 #include "oramcore/base/human.h"
 #include "oramcore/base/process.h"
 #include "oramcore/base/system_error.h"
@@ -19,7 +20,7 @@ namespace {
 
 // Sends the child's message: its exit code as a byte, then text. The byte 0 means that the child is
 // ready.
-Status tell(Descriptor pipe, Errc code, const std::string& text) {
+Status tell(Descriptor pipe, int code, const std::string& text) {
   const std::string message = static_cast<char>(code) + text;
   if (::write(pipe.get(), message.data(), message.size()) >= 0) return {};
   return system_failure(errno, "the command that waits for the mount was ended");
@@ -74,12 +75,12 @@ Status Background::ready() {
     if (null >= 0) ::dup2(null, standard);
   if (null > STDERR_FILENO) ::close(null);
   for (const int file : inherited_) ::close(file);
-  return tell(std::move(pipe_), Errc::ok, "");
+  return tell(std::move(pipe_), 0, "");
 }
 
 void Background::failed(const Error& error) {
   if (!is_background()) return;
-  if (const Status told = tell(std::move(pipe_), error.code, error.message); !told)
+  if (const Status told = tell(std::move(pipe_), exit_code(error), error.message); !told)
     spdlog::warn("{}", told.error().message);
 }
 

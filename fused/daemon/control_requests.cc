@@ -13,6 +13,11 @@ std::string answer_of(const Status& outcome) {
   return outcome ? control_answer({{"ok", true}}) : control_failure(outcome.error());
 }
 
+/// Returns the answer about an attempt to make everything durable.
+std::string answer_of(const Status& written, const Watched& watched) {
+  return answer_of(written ? written : fail(with_cause(written.error(), state_of(watched))));
+}
+
 }  // namespace
 
 ControlHandler control_handler(const Watched& watched, Locker& locker) {
@@ -36,8 +41,8 @@ ControlHandler control_handler(const Watched& watched, Locker& locker) {
     if (is_replacement(request)) return replace_server(watched.volume, request);
     if (is_about_migration(request)) return answer_on_migration(watched, request);
     if (request == "backup") return answer_of(back_up_names(watched.files));
-    if (request == "sync") return answer_of(sync(watched.files));
-    if (request == "lock") return answer_of(locker.lock());
+    if (request == "sync") return answer_of(sync(watched.files), watched);
+    if (request == "lock") return answer_of(locker.lock(), watched);
     if (request.starts_with("unlock "))
       return control_failure({Errc::failed, watched.identity.mountpoint + " is not locked"});
     return control_failure({Errc::bad_request, fmt::format("no such request: {}", request)});

@@ -402,4 +402,14 @@ std::vector<std::string> texts_of(const MountState& state, bool warnings) {
 std::vector<std::string> problems(const MountState& state) { return texts_of(state, false); }
 std::vector<std::string> warnings(const MountState& state) { return texts_of(state, true); }
 
+Error with_cause(Error unwritten, const MountState& state) {
+  const auto causes = problems(state);
+  if (causes.empty()) return unwritten;
+  if (!state.volume.failure.empty())
+    return {Errc::failed,
+            fmt::format("{}; what is not durable yet can no longer be written", causes[0])};
+  unwritten.message += fmt::format(" ({})", fmt::join(causes, "; "));
+  return unwritten;
+}
+
 }  // namespace s3oram

@@ -47,4 +47,8 @@ std::vector<Problem> find_problems(const MountState& state);
 std::vector<std::string> problems(const MountState& state);
 std::vector<std::string> warnings(const MountState& state);
 
+/// Adds the cause, if it is known, to the error of an attempt to make everything durable. Nothing
+/// is promised if the volume cannot go on.
+Error with_cause(Error unwritten, const MountState& state);
+
 }  // namespace s3oram

@@ -19,6 +19,7 @@
 #include "fused/kernel/guard.h"
 #include "fused/kernel/kernel_mount.h"
 #include "fused/options/options.h"
+#include "oramcore/base/exit_code.h"
 #include "oramcore/base/identity.h"
 #include "oramcore/base/limits.h"
 #include "oramcore/base/memory.h"
@@ -32,7 +33,7 @@ namespace {
 /// Reports an error before there is a log. Returns the exit code.
 int refuse(const Error& error) {
   std::fprintf(stderr, "s3oramfs: %s\n", error.message.c_str());
-  return static_cast<int>(error.code);
+  return exit_code(error);
 }
 
 int show_help(const std::string& help) {
@@ -77,7 +78,7 @@ int report(const Status& outcome, Audience& audience) {
   else
     spdlog::error("{}", outcome.error().message);
   audience.at_the_end.say(outcome);
-  return outcome ? 0 : static_cast<int>(outcome.error().code);
+  return outcome ? 0 : exit_code(outcome.error());
 }
 
 int main(int argc, char** argv) {
@@ -100,7 +101,7 @@ int main(int argc, char** argv) {
   const Status outcome = run(command, std::move(*resumed), audience, argc, argv);
   if (outcome && command.fake) {
     const Status told = audience.command.ready();
-    return told ? 0 : static_cast<int>(told.error().code);
+    return told ? 0 : exit_code(told.error());
   }
   return report(outcome, audience);
 }

@@ -486,6 +486,24 @@ TEST(Health, ATopCacheThatCannotBeSyncedIsAWarning) {
                 "top.cache: sync top.cache: Input/output error: nothing is lost; check this disk"});
 }
 
+// umount and lock say it.
+TEST(Health, IsTheCauseOfDataThatCannotBeWritten) {
+  MountState state = sound();
+  const Error unwritten{Errc::unreachable, "not everything is durable yet; it will be retried"};
+  EXPECT_EQ(with_cause(unwritten, state).message, unwritten.message);
+  state.volume.servers[0].answering = state.volume.servers[2].answering = false;
+  EXPECT_EQ(with_cause(unwritten, state).code, Errc::unreachable);
+  EXPECT_EQ(with_cause(unwritten, state).message,
+            unwritten.message +
+                " (server 1 has not answered for 0 s: reading and writing wait; "
+                "server 3 has not answered for 0 s: reading and writing wait)");
+  state.volume.failure = "a newer session has the volume";
+  EXPECT_EQ(with_cause(unwritten, state).code, Errc::failed);
+  EXPECT_EQ(with_cause(unwritten, state).message,
+            "the volume cannot go on: a newer session has the volume; what is not durable yet can "
+            "no longer be written");
+}
+
 TEST(Health, IsLoggedOnceWhenItBeginsAndOnceWhenItEnds) {
   HealthLog log;
   MountState state = sound();
