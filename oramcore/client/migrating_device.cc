@@ -106,8 +106,8 @@ void MigratingDevice::stop_copying() { wants_copies_ = copying_ = false; }
 
 void MigratingDevice::start_copiers() {
   if (!wants_copies_ || !source_ || held_ || closed_ || std::exchange(copying_, true)) return;
-  copied_ = 0;
-  copying_since_ = next_copy_ = clock_.now();
+  begin_average();
+  next_copy_ = clock_.now();
   // If no block is left, each copier ends within start().
   for (std::size_t number = copiers_; number < kCopiers; ++number) {
     ++copiers_;
@@ -115,7 +115,14 @@ void MigratingDevice::start_copiers() {
   }
 }
 
+void MigratingDevice::begin_average() {
+  copied_ = 0;
+  copying_since_ = clock_.now();
+}
+
 void MigratingDevice::set_rate(std::uint64_t rate) {
+  const bool slower = rate > 0 && (rate_ == 0 || rate <= rate_);
+  if (!slower) begin_average();  // otherwise the new rate bounds what the old average says
   rate_ = rate;
   next_copy_ = clock_.now();
 }
@@ -175,8 +182,19 @@ std::optional<MigrationProgress> MigratingDevice::progress() const {
   progress.left = at_source_.size();
   progress.unreadable = unreadable_.size();
   progress.hindrance = hindrance_;
-  if (copied_ > 0) progress.takes = (clock_.now() - copying_since_) / copied_ * progress.left;
+  if (copied_ > 0)
+    progress.takes = std::max<Duration>((clock_.now() - copying_since_) / copied_ * progress.left,
+                                        least_time_for(progress.left));
   return progress;
+}
+
+/// Returns how long the rate makes the copies of so many blocks take.
+Duration MigratingDevice::least_time_for(std::uint64_t blocks) const {
+  constexpr Duration kMost = std::chrono::hours(24) * 36500;  // a century, which fits a Duration
+  if (rate_ == 0) return {};
+  const std::chrono::duration<double> least(static_cast<double>(blocks) * block_size_ /
+                                            static_cast<double>(rate_));
+  return least < kMost ? std::chrono::duration_cast<Duration>(least) : kMost;
 }
 
 // ---- the device

@@ -99,6 +99,9 @@ class MigratingDevice final : public QueuedDevice {
   /// because their numbers may be in use again.
   void go_on();
   void start_copiers();
+  /// Forgets how fast blocks have moved so far.
+  void begin_average();
+  Duration least_time_for(std::uint64_t blocks) const;
   Room room_now() const;
 
   Task<void> access(Request request) override;
@@ -148,7 +151,7 @@ class MigratingDevice final : public QueuedDevice {
   BlockId cursor_ = 0;                      // the next block to copy, if it is at the source
   std::map<BlockId, Duration> unreadable_;  // unreadable blocks, and when each is read again
   Duration copying_since_{};
-  std::uint64_t copied_ = 0;  // blocks copied since copying_since_
+  std::uint64_t copied_ = 0;  // blocks that have moved since copying_since_
   std::string hindrance_;
 };
 

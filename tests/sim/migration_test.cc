@@ -256,6 +256,24 @@ TEST_P(MigratingDeviceTest, AnotherRateCountsAtOnce) {
   ASSERT_GOOD(world().close());
 }
 
+TEST_P(MigratingDeviceTest, TheTimeThatIsLeftFollowsTheRate) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  const auto takes = [this] {
+    return std::chrono::duration<double>(world().device().progress()->takes.value()).count();
+  };
+  ASSERT_GOOD(world().open(kTo, kFrom, 512));
+  world().run_until([&] { return world().device().progress()->moved == kBlocks / 2; });
+  world().device().set_rate(1);  // almost stops the copies
+  EXPECT_GE(takes(), (kBlocks / 2 - 1) * 512);
+  ASSERT_GOOD(world().write(kBlocks - 1, 30));  // it moves, but says nothing about the copies
+  EXPECT_GE(takes(), (kBlocks / 2 - 2) * 512);
+  world().pass(std::chrono::seconds(100));
+  world().device().set_rate(512);
+  world().run_until([&] { return world().device().progress()->takes.has_value(); });
+  EXPECT_LE(takes(), kBlocks) << "the time of the lower rate counts no longer";
+  ASSERT_GOOD(world().close());
+}
+
 // This is the state after a kill just before the migration's end.
 TEST_P(MigratingDeviceTest, NothingMayBeLeftToCopy) {
   ASSERT_NO_FATAL_FAILURE(fill());
