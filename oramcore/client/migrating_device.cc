@@ -182,6 +182,7 @@ std::optional<MigrationProgress> MigratingDevice::progress() const {
   progress.left = at_source_.size();
   progress.unreadable = unreadable_.size();
   progress.hindrance = hindrance_;
+  progress.is_of_source = is_of_source_;
   if (copied_ > 0)
     progress.takes = std::max<Duration>((clock_.now() - copying_since_) / copied_ * progress.left,
                                         least_time_for(progress.left));
@@ -384,7 +385,9 @@ Task<Status> MigratingDevice::copy(BlockId block) {
   else
     status = fail(content.error());
   if (!status && hindrance_.empty() && copying_)
-    spdlog::error("the migration cannot go on: {}; trying again", status.error().message);
+    spdlog::error("the migration cannot go on: {}{}; trying again",
+                  content ? "" : "reading from the source: ", status.error().message);
+  is_of_source_ = !content;
   hindrance_ = status ? std::string() : status.error().message;
   co_return status;
 }

@@ -35,6 +35,7 @@ struct MigrationProgress {
   std::uint64_t unreadable = 0;   // those of `left` that the source could not read
   std::optional<Duration> takes;  // estimated time for what is left; std::nullopt if unknown
   std::string hindrance;          // why the last copy failed; empty if it succeeded
+  bool is_of_source = false;      // the hindrance: its servers are the source's
 };
 
 /// The methods of BlockDevice may be called on any thread, all others on the executor.
@@ -153,6 +154,7 @@ class MigratingDevice final : public QueuedDevice {
   Duration copying_since_{};
   std::uint64_t copied_ = 0;  // blocks that have moved since copying_since_
   std::string hindrance_;
+  bool is_of_source_ = false;  // the hindrance
 };
 
 }  // namespace s3oram

@@ -223,6 +223,13 @@ std::string Connection::names(const std::vector<Party>& servers, Lookup lookup) 
   return which_ + (servers.size() == 1 ? "server " : "servers ") + all;
 }
 
+std::string Connection::with_remedy(std::string message) const {
+  constexpr std::string_view kRepair = "run s3oramfs repair";
+  if (const auto at = message.find(kRepair); at != std::string::npos && !which_.empty())
+    message.insert(at + kRepair.size(), " --source");
+  return message;
+}
+
 std::string Connection::named(std::string message) const {
   for (Party server = 1; server <= servers(); ++server) {
     const std::string number = fmt::format("server {}", server);
@@ -230,7 +237,7 @@ std::string Connection::named(std::string message) const {
     if (at != std::string::npos && message.find(name(server)) == std::string::npos)
       message.replace(at, number.size(), name(server));
   }
-  return message;
+  return with_remedy(std::move(message));
 }
 
 Status Connection::explain(Status status) const {

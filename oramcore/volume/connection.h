@@ -97,7 +97,9 @@ class Connection {
   /// Lookup::yes, which may take seconds, why a name has no address.
   enum class Lookup { no, yes };
   std::string names(const std::vector<Party>& servers, Lookup lookup = Lookup::no) const;
-  /// Adds the address to each "server N" in a message.
+  /// Lets a server's message name the command for servers of the source, if this is the source.
+  std::string with_remedy(std::string message) const;
+  /// Does the same, and adds the address to each "server N" in a message.
   std::string named(std::string message) const;
   /// Adds the servers' addresses and the vault to an error.
   Status explain(Status status) const;

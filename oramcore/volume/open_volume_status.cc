@@ -123,7 +123,7 @@ VolumeStatus::Server OpenVolume::status_of(Connection& connection, Party server,
   if (silent) {
     status.trouble = connection.refusal(server);
   } else if (told.trouble) {
-    status.trouble = told.trouble->error.message;
+    status.trouble = connection.with_remedy(told.trouble->error.message);
     status.trouble_code = told.trouble->error.code;
   } else if (told.stall) {
     status.stalled_at = words_of(told.stall->doing);
@@ -160,7 +160,8 @@ std::shared_ptr<const MigrationStatus> OpenVolume::migration_status(VolumeStatus
   told->unreadable = progress->unreadable;
   if (progress->takes) told->seconds_left = seconds(*progress->takes);
   told->rate = from_->rate;
-  told->hindrance = here_.connection->named(progress->hindrance);
+  told->hindrance =
+      (progress->is_of_source ? source_ : here_).connection->named(progress->hindrance);
   told->source_servers = servers_of(source_, engine);
   return told;
 }

@@ -274,6 +274,22 @@ TEST_P(MigratingDeviceTest, TheTimeThatIsLeftFollowsTheRate) {
   ASSERT_GOOD(world().close());
 }
 
+// A server that blocks leave is another one than the server with its number that they move to.
+TEST_P(MigratingDeviceTest, SaysWhichVolumeHindersTheCopies) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_GOOD(world().open(kTo, kFrom, 512));
+  EXPECT_FALSE(world().device().progress()->is_of_source);
+  ASSERT_GOOD(world().close_under_device(kFrom));
+  world().run_until([&] { return !world().device().progress()->hindrance.empty(); });
+  EXPECT_TRUE(world().device().progress()->is_of_source);
+  static_cast<void>(world().close());
+  ASSERT_GOOD(world().open(kTo, kFrom, 512));
+  ASSERT_GOOD(world().close_under_device(kTo));
+  world().run_until([&] { return !world().device().progress()->hindrance.empty(); });
+  EXPECT_FALSE(world().device().progress()->is_of_source);
+  static_cast<void>(world().close());
+}
+
 // This is the state after a kill just before the migration's end.
 TEST_P(MigratingDeviceTest, NothingMayBeLeftToCopy) {
   ASSERT_NO_FATAL_FAILURE(fill());

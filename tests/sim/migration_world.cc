@@ -225,6 +225,8 @@ Status MigrationWorld::hold() { return run(device().pause(std::chrono::seconds(2
 
 Status MigrationWorld::commit_held() { return run(device().commit_paused()); }
 
+Status MigrationWorld::close_under_device(Side side) { return run(engine(side).close()); }
+
 void MigrationWorld::lose_disk() {
   life_ = new_life(std::make_unique<SimDisk>(DiskImage{}, random_.u64()));
 }

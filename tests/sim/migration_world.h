@@ -39,6 +39,8 @@ class MigrationWorld {
   /// hold() only pauses the device; commit_held() commits what it has acknowledged.
   Status hold();
   Status commit_held();
+  /// Closes the engine of a side that the device still uses, so that what it asks of it fails.
+  Status close_under_device(Side side);
   /// Sets whether blocks are copied as soon as there is a source.
   bool copies_at_once = true;
   /// The client, which does not run, loses the content of its disk.
