@@ -203,7 +203,10 @@ Result<Payload> Servers::weigh(Party server, MessageType type, Result<Payload> a
       return fail(Errc::failed, "{}", answer.error().message);
     if (!is_vital(type) || code == Errc::unreachable) return answer;
     refusing_[type].insert(server);
-    if (refusing_[type].size() > threshold_) return answer;
+    if (refusing_[type].size() > threshold_) {
+      for (const Party other : refusing_[type]) troubles_.worked(other, type);
+      return answer;
+    }
     return fail(Errc::failed,
                 "{} (the other servers do not refuse it: that server is faulty or lies)",
                 answer.error().message);
@@ -214,6 +217,8 @@ Result<Payload> Servers::weigh(Party server, MessageType type, Result<Payload> a
     return fail(Errc::failed,
                 "{} (too few servers say so to be believed: that server is faulty or lies)",
                 error.message);
+  // Those that said so first, and were called faulty, were right.
+  for (const Party other : deposing_) troubles_.forget(other);
   if (error.code == Errc::stale_vault) return answer;
   return fail(error.code,
               "a newer session, of a copy of this vault, has the volume: unmount one of the two "

@@ -34,6 +34,12 @@ class Troubles {
 
   void failed(Party at, MessageType doing, Error error, Duration now);
   void worked(Party at, MessageType doing) { troubles_.erase({at, doing}); }
+  /// Forgets the failures of all operations, because what was recorded of the server was not true.
+  void forget(Party at) {
+    std::erase_if(troubles_, [at](const auto& each) {
+      return each.first.first == at && each.first.second.has_value();
+    });
+  }
   void lied(Party who, Error error, Duration now);
   /// Returns the failure that began first, among the fresh ones if there are any, otherwise among
   /// all; std::nullopt if there is none.

@@ -318,6 +318,34 @@ TEST_P(LyingServer, OneServerCannotEndASession) {
   go_on();
 }
 
+// As after a restore elsewhere: whoever says it first is honest, too.
+TEST_P(LyingServer, NobodyIsCalledALiarIfTheOthersSayTheSame) {
+  tell_the_truth();
+  std::vector<Errc> codes{Errc::fenced};
+  if (!GetParam().is_mirror()) codes.push_back(Errc::bad_request);  // it would leave servers out
+  for (const Errc code : codes) {
+    ASSERT_OK(cluster_.open_client());
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      if (from == kClient || to != kClient || !is_answer(message)) return true;
+      Bytes refusal(message.begin(), message.begin() + Rpc::kHeaderSize);
+      refusal[4] = static_cast<std::uint8_t>(code);
+      refusal[5] = 0;
+      cluster_.network.deliver(from, to, refusal);
+      return false;
+    };
+    cluster_.engine().write(1, pattern(1, 5, test::kBlockSize), [](const Status&) {});
+    newest_.erase(1);
+    cluster_.run_until([&] { return !cluster_.engine().status().failure.empty(); });
+    for (const auto& server : cluster_.engine().status().servers) {
+      const std::string shown = server.trouble ? server.trouble->error.message : "";
+      EXPECT_EQ(shown.find("lies"), std::string::npos) << shown;
+    }
+    tell_the_truth();
+    cluster_.kill_client();
+  }
+  go_on();
+}
+
 TEST_P(LyingServer, ItsWordsAreShownAsItsOwn) {
   tell_the_truth();
   ASSERT_OK(cluster_.open_client());
