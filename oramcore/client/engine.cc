@@ -134,7 +134,7 @@ EngineStatus Engine::status() const {
                       .height = state_.tree.height,
                       .evicting = evictions_.under_way(),
                       .unreadable = state_.unreadable.size(),
-                      .failure = state_.dead ? state_.dead->message : std::string(),
+                      .failure = failure_of(state_.dead),
                       .evictions_stopped = evictions_.stopped(),
                       .database = state_.servers.trouble(kClient),
                       .top = {},

@@ -32,6 +32,10 @@ Healed Healed::since(const Healed& before) const {
           .hindrance = hindrance};
 }
 
+std::string failure_of(const std::optional<Error>& end) {
+  return end && end->code != Errc::shutting_down ? end->message : std::string();
+}
+
 void log_findings(const Findings& findings) {
   constexpr std::size_t kMostToldOf = 20;
   for (std::size_t i = 0; i < std::min(findings.size(), kMostToldOf); ++i)

@@ -124,6 +124,9 @@ class VolumeEngine : public QueuedDevice {
   using QueuedDevice::QueuedDevice;
 };
 
+/// Returns why a volume that has ended cannot go on; empty if it is only being closed, or goes on.
+std::string failure_of(const std::optional<Error>& end);
+
 /// Logs the damaged rows of vault.db that an engine leaves out.
 void log_findings(const Findings& findings);
 

@@ -122,7 +122,7 @@ EngineStatus RingEngine::status() const {
   status.evicting = rewriter_.under_way();
   status.unreadable = ring_.unreadable.size();
   status.evictions_stopped = rewriter_.stopped();
-  status.failure = ring_.dead ? ring_.dead->message : std::string();
+  status.failure = failure_of(ring_.dead);
   status.database = ring_.servers.trouble(kClient);
   status.evictions_due =
       ring_.params.evictions_until(ring_.tree.written) - rewriter_.evictions_done();

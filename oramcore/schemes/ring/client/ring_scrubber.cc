@@ -4,6 +4,7 @@
 namespace s3oram::ring {
 
 Task<Result<Healed>> RingScrubber::scrub(VolumeEngine::ScrubProgress progress) {
+  if (ring_.dead) co_return fail(*ring_.dead);  // there may be no bucket to ask for
   Healed healed;
   std::vector<BucketIndex> buckets;
   for (const auto& [bucket, held] : ring_.held) buckets.push_back(bucket);

@@ -97,6 +97,18 @@ TEST_F(RingDamage, AReadErrorThatPassesCostsNothing) {
   EXPECT_EQ(world.engine().status().unreadable, 0u);
 }
 
+// All of a young ring's blocks may be in the kept top, and then the server need not be asked.
+TEST(RingScrub, OfAVolumeThatCannotGoOnSaysSo) {
+  RingWorld world{small_ring(4, 3, 1), 22};
+  ASSERT_GOOD(world.open_client());
+  ASSERT_GOOD(world.run(world.engine().scrub({})));
+  ASSERT_GOOD(world.run(world.engine().close()));
+  EXPECT_EQ(world.engine().status().failure, "") << "a volume that is closed has not failed";
+  const auto healed = world.run(world.engine().scrub({}));
+  ASSERT_FALSE(healed);
+  EXPECT_EQ(healed.error().code, Errc::shutting_down);
+}
+
 class RingSetBack : public testing::Test {
  protected:
   void SetUp() override {
