@@ -10,6 +10,7 @@
 
 #include "oramcore/base/curve_keys.h"
 #include "oramcore/base/directory.h"
+#include "oramcore/base/exit_code.h"
 #include "oramcore/base/help.h"
 #include "oramcore/base/identity.h"
 #include "oramcore/base/limits.h"
@@ -36,7 +37,7 @@ int report(const Status& status) {
     spdlog::error("{}", status.error().message);
   else
     std::cerr << "s3oramfs-serverd: " << status.error().message << std::endl;
-  return static_cast<int>(status.error().code);
+  return s3oram::exit_code(status.error());
 }
 
 /// If the user is root, becomes the owner of the store before a command reads or writes in it. If
