@@ -248,9 +248,9 @@ Status run_demo(const Args& args) {
   std::string output = "s3oramfs-demo.html";
   std::size_t accesses = 600;
   std::string scheme = "s3oram";
-  app.add_option("--scheme", scheme, "s3oram, with three servers, or ring, with one")
+  app.add_option("--scheme", scheme, "ring (one server) or s3oram (three servers)")
       ->capture_default_str()
-      ->type_name("NAME");
+      ->type_name("KIND");
   app.add_option("--output", output, "The page; .svg or .png: only its picture")
       ->capture_default_str()
       ->type_name("FILE");

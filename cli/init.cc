@@ -431,7 +431,7 @@ void add_volume_options(CLI::App& app, InitOptions& options) {
 
 void add_number_options(CLI::App& app, InitOptions& options) {
   app.add_option("--scheme", options.scheme, "ring, mirror or s3oram; default: by server count")
-      ->type_name("NAME");
+      ->type_name("KIND");
   app.add_option("--expect", options.expect, "How much data you expect; other defaults follow it")
       ->transform(size_from(1))
       ->default_str(short_size(options.expect))

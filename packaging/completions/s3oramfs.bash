@@ -2,9 +2,10 @@
 # Completion of s3oramfs and s3oramfs-serverd for bash. It asks the programs themselves for their
 # commands and options, so that it is never out of date.
 
+# _s3oramfs_commands PROGRAM [COMMAND]: its commands, or those of a command: server list.
 _s3oramfs_commands() {
-  [[ $1 == *-serverd ]] || echo help
-  "$1" --help 2> /dev/null | sed -nE 's/^  ([a-z]+)( .*)?$/\1/p' | sort -u
+  [[ $# != 1 || $1 == *-serverd ]] || echo help
+  "$1" --help 2> /dev/null | sed -nE "s/^  ${2:+$2 }([a-z]+)( .*)?$/\1/p" | sort -u
 }
 # A command's options are in the first column of its help. Those of s3oramfs itself are in its
 # usage.
@@ -19,6 +20,9 @@ _s3oramfs_type() {
 }
 # The words that a type lists: "shuffle matrix" of "KIND  shuffle or matrix; default: ...".
 _s3oramfs_listed() { sed -E 's/^[^ ]+|\([^)]*\)|;.*|,| or / /g' <<< "$1"; }
+# The values of an argument that is not an option.
+_s3oramfs_kinds() { "$@" --help 2> /dev/null | sed -nE 's/^  (KIND .*)/\1/p'; }
+_s3oramfs_takes_file() { "$@" --help 2> /dev/null | grep -qE '^Usage:.* FILE'; }
 _s3oramfs_takes_directory() { "$@" --help 2> /dev/null | grep -qE '^Usage:.*(VAULT|DIRECTORY)'; }
 # Whether the argument is an existing vault, which may also be given as the name of a mount.
 _s3oramfs_takes_name() { "$@" --help 2> /dev/null | grep -qE '^  (DIRECTORY\|)?VAULT +The (vault|mount point)'; }
@@ -41,14 +45,17 @@ _s3oramfs_join() {
     [[ $part == [=:]* ]] || joins=""
   done
 }
-# Sets asked to the program, and to its command if one stands before the cursor.
+# Sets asked to the program, and to its command if one stands before the cursor, and perhaps to a
+# command of that one. Sets commands to those that may follow.
 _s3oramfs_ask() {
   local part
   asked=("$program")
   for part in "${words[@]:1:${#words[@]}-2}"; do
     if grep -qxF -- "$part" <<< "$commands"; then
       asked+=("$part")
-      return
+      [[ $part != help ]] || return 0
+      commands=$(_s3oramfs_commands "$program" "${asked[*]:1}")
+      [[ $commands ]] || return 0
     fi
   done
 }
@@ -71,7 +78,7 @@ _s3oramfs_find_value() {
 }
 
 _s3oramfs() {
-  local program=$1 last=${COMP_WORDS[COMP_CWORD]} words asked type before="" word split commands what=() names="" reply
+  local program=$1 last=${COMP_WORDS[COMP_CWORD]} words asked type before="" word split commands kinds="" what=() names="" reply
   commands=$(_s3oramfs_commands "$program")
   _s3oramfs_join
   _s3oramfs_ask
@@ -86,16 +93,21 @@ _s3oramfs() {
     OPTION,*) what=(-W "$(_s3oramfs_mount_options "$program")") ;;
     ?*) ;; # a number, or a name
     *)
-      if [[ ${#asked[@]} == 1 || ${asked[1]}:${words[-2]} == help:help ]]; then
+      [[ ${words[-2]} == "${asked[-1]}" ]] || kinds=$(_s3oramfs_kinds "${asked[@]}")
+      if [[ $kinds ]]; then
+        what=(-W "$(_s3oramfs_listed "$kinds")")
+      elif ((${#asked[@]} == 1)) || [[ $commands && ${words[-2]} == "${asked[-1]}" ]]; then
         what=(-W "$commands")
-      elif _s3oramfs_takes_directory "${asked[@]}"; then
-        what=(-d)
+      fi
+      if [[ ! $kinds && ${#asked[@]} != 1 ]]; then
+        ! _s3oramfs_takes_file "${asked[@]}" || what+=(-f)
+        ! _s3oramfs_takes_directory "${asked[@]}" || what+=(-d)
         ! _s3oramfs_takes_name "${asked[@]}" || names=1
       fi
       [[ $word != -* || ${asked[1]:-} == help ]] || what=(-W "$(_s3oramfs_options "${asked[@]}")")
       ;;
   esac
-  [[ ${what[*]} != -[fd] ]] || compopt -o filenames
+  [[ " ${what[*]} " != *" "-[fd]" "* ]] || compopt -o filenames
   mapfile -t reply < <(compgen -P "$before" "${what[@]}" -- "${word#"$before"}")
   [[ ! $names ]] || mapfile -t -O "${#reply[@]}" reply < <(_s3oramfs_names "$word")
   COMPREPLY=("${reply[@]#"$split"}")

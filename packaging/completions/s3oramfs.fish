@@ -1,9 +1,11 @@
 # Completion of s3oramfs and s3oramfs-serverd for fish. It asks the programs themselves for their
 # commands and options, so that it is never out of date.
 
+# __s3oramfs_commands PROGRAM [COMMAND]: its commands, or those of a command: server list.
 function __s3oramfs_commands
-    string match -q '*-serverd' $argv[1]; or echo help
-    $argv[1] --help 2>/dev/null | string match -rg '^  ([a-z]+)(?: .*)?$' | sort -u
+    test (count $argv) != 1; or string match -q '*-serverd' $argv[1]; or echo help
+    set -l before (string join ' ' $argv[2..] '')
+    $argv[1] --help 2>/dev/null | string match -rg "^  $before([a-z]+)(?: .*)?\$" | sort -u
 end
 
 # A command's options are in the first column of its help. Those of s3oramfs itself are in its
@@ -28,6 +30,15 @@ function __s3oramfs_listed
     string replace -ar '^\S+|\([^)]*\)|;.*|,| or ' ' ' -- $argv[1] | string match -ar '\S+'
 end
 
+# The values of an argument that is not an option.
+function __s3oramfs_kinds
+    $argv --help 2>/dev/null | string match -rg '^  (KIND .*)'
+end
+
+function __s3oramfs_takes_file
+    $argv --help 2>/dev/null | string match -qr '^Usage:.* FILE'
+end
+
 function __s3oramfs_takes_directory
     $argv --help 2>/dev/null | string match -qr '^Usage:.*(VAULT|DIRECTORY)'
 end
@@ -46,17 +57,19 @@ function __s3oramfs_names
     end
 end
 
-# Prints the program, and its command if one stands before the cursor.
+# Prints the program, and its command if one stands before the cursor, and perhaps a command of that
+# one.
 function __s3oramfs_asked
     set -l words (commandline -opc)
-    set -l commands (__s3oramfs_commands $words[1])
-    echo $words[1]
+    set -l asked $words[1]
+    set -l commands (__s3oramfs_commands $asked)
     for word in $words[2..]
-        if contains -- $word $commands
-            echo $word
-            return
-        end
+        contains -- $word $commands; or continue
+        set -a asked $word
+        test $word != help; or break
+        set commands (__s3oramfs_commands $asked)
     end
+    printf '%s\n' $asked
 end
 
 # Prints what any command may take: files, with / after directories.
@@ -97,10 +110,14 @@ function __s3oramfs_complete
         case '*'
             if string match -q -- '-*' $word
                 test "$asked[2]" = help; or set what (__s3oramfs_options $asked)
+            else if test "$last" != "$asked[-1]"; and set what (__s3oramfs_kinds $asked)
+                set what (__s3oramfs_listed $what)
             else if test (count $asked) = 1 -o "$asked[2]:$last" = help:help
                 set what (__s3oramfs_commands $asked[1])
-            else if __s3oramfs_takes_directory $asked
-                set what (__s3oramfs_files $word | string match '*/')
+            else
+                test "$last" != "$asked[-1]"; or set what (__s3oramfs_commands $asked)
+                __s3oramfs_takes_file $asked; and set -a what (__s3oramfs_files $word)
+                __s3oramfs_takes_directory $asked; and set -a what (__s3oramfs_files $word | string match '*/')
                 __s3oramfs_takes_name $asked; and set -a what (__s3oramfs_names)
             end
     end

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by the tests in the booted system. Has its three servers, and the vault on them, which is
-# the one of the examples. The packages are in /packages.
+# Sourced by the tests in the booted system. Has its servers, and a vault of each scheme on some of
+# them. That of s3oram is the one of the examples. The packages are in /packages.
 set -uo pipefail
 # shellcheck source=tests/packages/checks.sh
 . /tests/checks.sh
@@ -9,7 +9,10 @@ stores=/var/lib/s3oramfs
 vault=/var/vaults/private
 files=/srv/private
 passphrase=/etc/s3oramfs/private.passphrase
-servers=(a b c)
+servers=(a b c d e f g)
+declare -A servers_of=([s3oram]="a b c" [mirror]="d e f" [ring]="g")
+declare -A vault_of=([s3oram]=$vault [mirror]=/var/vaults/mirror [ring]=/var/vaults/ring)
+declare -A files_of=([s3oram]=$files [mirror]=/srv/mirror [ring]=/srv/ring)
 units=()
 for name in "${servers[@]}"; do units+=("s3oramfs-server@$name.service"); done
 trap 'journalctl --boot --no-pager > /tests.journal' EXIT
@@ -24,10 +27,11 @@ restarted() {
   [[ $now != 0 && $now != "$2" ]] && systemctl is-active --quiet "s3oramfs-server@$1.service"
 }
 killed_all_return() {
-  local name before=()
-  for name in "${servers[@]}"; do before+=("$(show "$name" MainPID)"); done
+  local name
+  local -A before=()
+  for name in "${servers[@]}"; do before[$name]=$(show "$name" MainPID); done
   kill -9 "${before[@]}" || return 1
-  for name in 0 1 2; do within 60 restarted "${servers[name]}" "${before[name]}" || return 1; done
+  for name in "${servers[@]}"; do within 60 restarted "$name" "${before[$name]}" || return 1; done
 }
 
 # write_files FILE: writes into the mounted FILE without asking for durability.
@@ -38,8 +42,14 @@ same_files() { [[ $(sha256sum < "$1") == "$(cat "/root/sum${1//\//-}")" ]]; }
 is_mounted() { grep " $1 .* - fuse.s3oramfs " /proc/self/mountinfo; }
 # closed VAULT DIRECTORY: nothing is left to write, and no process that would write it.
 closed() { none is_mounted "$2" && flock --nonblock "$1/lock" true; }
-# Data that was not durable is lost with the servers' memory.
-durable() { closed "$vault" "$files" && killed_all_return; }
+# durable [SCHEME]: data that was not durable is lost with the servers' memory.
+durable() {
+  local scheme=${1:-s3oram}
+  closed "${vault_of[$scheme]}" "${files_of[$scheme]}" && killed_all_return
+}
+# mounted [SCHEME], unmounted [SCHEME]: mounts and unmounts its vault by hand.
+mounted() { s3oramfs mount --passfile "$passphrase" "${vault_of[${1:-s3oram}]}" "${files_of[${1:-s3oram}]}"; }
+unmounted() { s3oramfs umount "${files_of[${1:-s3oram}]}"; }
 
 # metrics PORT LINE: the page served at PORT has a line that begins with LINE.
 metrics() {

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# mount(8), umount(8) and an fstab of the test; key slots; completions. mount(8) finds its helpers
-# only in /sbin, and another user must be able to use /dev/fuse. So root runs this in a mount
-# namespace, with a copy of /sbin that has the helpers, and a /dev/fuse for everyone.
+# mount(8), umount(8) and an fstab of the test; key slots. mount(8) finds its helpers only in /sbin,
+# and another user must be able to use /dev/fuse. So root runs this in a mount namespace, with a
+# copy of /sbin that has the helpers, and a /dev/fuse for everyone.
 if [[ ${1:-} != namespace ]]; then
   exec unshare --mount --propagation private bash "$0" namespace "$@"
 fi
@@ -13,7 +13,6 @@ leave_others_mounts
 
 ((EUID == 0)) || fail "this test mounts as mount(8) does: run it as root"
 umask 022
-completions=$(realpath "$(dirname "$0")/../../packaging/completions/s3oramfs.bash")
 vault=$work/vault mount=$work/mount pass=$work/pass table=$work/fstab user=s3omount$$
 chmod 755 "$work"
 mkdir -m 755 "$work/bin" "$work/sbin" "$mount"
@@ -39,23 +38,6 @@ cleanup_more() {
 }
 as_user() { runuser -u "$user" -- "$@"; }
 
-# complete_in_bash WORD...: what bash offers for the last word. Readline passes = as a word of its
-# own.
-complete_in_bash() {
-  PATH=$bin:$PATH bash --norc -c '
-    . "$1"
-    compopt() { :; } # only readline has compopt
-    shift
-    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) last=${*: -1}
-    _s3oramfs "$1" "${last#=}"
-    printf "%s\n" "${COMPREPLY[@]}"' complete "$completions" "$@"
-}
-# offers WORDS WORD...: bash offers exactly these for the last word.
-offers() {
-  local said
-  said=$(complete_in_bash "${@:2}" | paste -sd ' ')
-  [[ $said == "$1" ]] || fail "bash offers \"$said\" instead of \"$1\" for: ${*:2}"
-}
 # The state when umount(8) returns: the vault is closed.
 closed() {
   ! is_mounted "$mount" || fail "still mounted"
@@ -286,49 +268,3 @@ expect 32 "Too many levels" mount -t s3oramfs "$vault" "$mount"
 [[ ! -e $work/elsewhere ]] || fail "root follows the user's link"
 rm "$vault/lock"
 mv "$work/lock" "$vault/lock"
-
-step "completions"
-for command in init mount umount status fsck passwd rekey repair scrub server backup restore bench version; do
-  options=$(s3oramfs "$command" --help | sed -nE 's/^  (-.,)?(--[a-z-]+).*/\2/p')
-  [[ -n $options ]] || fail "no options of $command"
-  offers "${options//$'\n'/ }" s3oramfs "$command" --
-done
-offers "--help --version" s3oramfs -
-offers passwd s3oramfs pass
-offers help s3oramfs he
-offers mount s3oramfs help mo
-offers "" s3oramfs help mount "$work/sbi"
-offers "" s3oramfs version "$work/sbi"
-offers "$work/sbin" s3oramfs mount "$work/sbi"
-offers "$bin/s3oramfs-fused" s3oramfs restore --from "$bin/s3oramfs-f"
-offers "trace debug info warning error" s3oramfs mount --log-level ""
-offers warning s3oramfs mount --log-level = w
-offers "computational information-theoretic" s3oramfs init --privacy ""
-offers "shuffle matrix" s3oramfs init --evictor =
-for option in --expect --block-size --timeout --server --passprog; do
-  offers "" s3oramfs init "$option" "$work/sbi"
-done
-mkdir -p "$work/config/s3oramfs/folder"
-export XDG_CONFIG_HOME=$work/config
-touch "$work/config/s3oramfs"/{private,printer,other,private.env,private~,.hidden}
-for command in mount umount status fsck "server list"; do
-  # shellcheck disable=SC2086
-  offers "printer private" s3oramfs $command pri
-done
-offers "other" s3oramfs backup oth
-offers "" s3oramfs mount .hid
-offers "" s3oramfs init pri
-offers "" s3oramfs bench pri
-unset XDG_CONFIG_HOME
-offers ro,noatime s3oramfs mount -o ro,noat
-offers "" s3oramfs mount -o x-
-offers "$bin/s3oramfs-fused" s3oramfs mount -o ro,passfile = "$bin/s3oramfs-f"
-offers "$work/key,noatime" s3oramfs mount -o keyfile = "$work/key,noat"
-offers warning s3oramfs mount -o log-level = w
-offers "" s3oramfs mount -o cache = "$work/sbi"
-offers keygen s3oramfs-serverd keyg
-offers --rotate s3oramfs-serverd keygen --rot
-offers "--help --store" s3oramfs-serverd --store "$work" authorize --
-offers "$work/sbin" s3oramfs-serverd --store "$work/sbi"
-offers "trace debug info warning error critical off" s3oramfs-serverd --log-level ""
-offers "" s3oramfs-serverd --index "$work/sbi"
