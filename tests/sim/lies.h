@@ -1,5 +1,5 @@
-// Lies drawn at random. One server of three lies in whatever it sends, with the kinds of lies that
-// lies.cc lists, for a while at a time. Two volumes live through the same lies. Their servers must
+// Lies drawn at random. One server lies in whatever it sends (lie.h), for a while or for ever. Two
+// volumes live through the same lies, and their clients ask for the same paths. Their servers must
 // see the same of their clients, although one client reads and writes other blocks than the other,
 // or none.
 #pragma once
@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 
+#include "oramcore/base/party.h"
 #include "oramcore/protocol/params.h"
 
 namespace s3oram::test {
@@ -18,15 +19,16 @@ struct LiesReport {
   std::uint64_t rounds = 0, accesses = 0, failed = 0;  // accesses that ended with an error
   std::uint64_t named = 0;                             // rounds after which the liar was named
   std::uint64_t stopped = 0;                           // rounds after which evictions had stopped
+  std::uint64_t stalls = 0;  // accesses that waited until a lie that persisted had ended
 };
 
-/// Runs one seed for this many rounds, in volumes of three servers with this evictor: shuffle
-/// (s3oram) or selection (mirror). Checks that no read returns a wrong byte, none hangs, no lie
+/// Runs one seed for this many rounds, in volumes with this evictor: shuffle (s3oram, three
+/// servers) or selection (mirror). Checks that no read returns a wrong byte, none hangs, no lie
 /// ends a volume or costs it a block, no honest server is named as a liar, and that the clients'
 /// requests after a lie do not depend on what they read or write. Once `go_on` returns false, the
 /// next round is the last.
 LiesReport live_with_lies(
-    std::uint64_t seed, unsigned rounds, Evictor evictor,
+    std::uint64_t seed, unsigned rounds, Evictor evictor, Party servers = 3,
     std::function<bool()> go_on = [] { return true; });
 
 }  // namespace s3oram::test

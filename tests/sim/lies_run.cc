@@ -1,6 +1,6 @@
 // Random lies, for as long as you like:
 //
-//   lies_run [--mirror] [--seed N] [--runs N] [--rounds N] [--seconds N] [--verbose]
+//   lies_run [--mirror [--servers N]] [--seed N] [--runs N] [--rounds N] [--seconds N] [--verbose]
 //
 // Runs seeds N, N+1, ..., each with this many rounds of lies in two volumes (lies.h), until `runs`
 // have run or `seconds` have passed. A run that fails ends the program, with exit code 1 and the
@@ -42,6 +42,7 @@ class Tally {
     sum_.failed += report.failed;
     sum_.named += report.named;
     sum_.stopped += report.stopped;
+    sum_.stalls += report.stalls;
   }
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
@@ -49,12 +50,14 @@ class Tally {
   void tell() const {
     std::printf(
         "%llu runs in %.1f s: %llu lies in %llu rounds, %llu accesses, %llu of them failed; the "
-        "liar was named after %llu rounds, evictions stopped after %llu; %llu runs failed\n",
+        "liar was named after %llu rounds, evictions stopped after %llu; a lie delayed something "
+        "%llu times; %llu runs failed\n",
         static_cast<unsigned long long>(runs), seconds(),
         static_cast<unsigned long long>(sum_.lies), static_cast<unsigned long long>(sum_.rounds),
         static_cast<unsigned long long>(sum_.accesses),
         static_cast<unsigned long long>(sum_.failed), static_cast<unsigned long long>(sum_.named),
-        static_cast<unsigned long long>(sum_.stopped), static_cast<unsigned long long>(failures));
+        static_cast<unsigned long long>(sum_.stopped), static_cast<unsigned long long>(sum_.stalls),
+        static_cast<unsigned long long>(failures));
     std::fflush(stdout);
   }
 
@@ -73,10 +76,13 @@ int main(int argc, char** argv) {
   using namespace s3oram::test;
   CLI::App app("Random lies in the simulator");
   std::uint64_t first = std::random_device{}(), runs = ~std::uint64_t{0};
-  unsigned rounds = 100;
+  unsigned rounds = 100, servers = 3;
   double seconds = 60;
   bool mirror = false, verbose = false, go_on = false;
   app.add_flag("--mirror", mirror, "in a mirror, not in s3oram");
+  app.add_option("--servers", servers, "in a mirror: 2 to 4")
+      ->check(CLI::Range(2, 4))
+      ->capture_default_str();
   app.add_option("--seed", first, "the first seed");
   app.add_option("--runs", runs, "at most so many runs");
   app.add_option("--rounds", rounds, "rounds of each")->capture_default_str();
@@ -96,14 +102,15 @@ int main(int argc, char** argv) {
     LiesReport report;
     try {
       report = live_with_lies(seed, rounds, mirror ? Evictor::selection : Evictor::shuffle,
-                              [] { return stopped == 0; });
+                              static_cast<Party>(servers), [] { return stopped == 0; });
     } catch (const std::exception& error) {
       report.failure = error.what();
     }
     tally.add(report);
     if (!report.failure.empty()) {
       std::printf("%s\nreplay with: lies_run%s --seed %llu --rounds %u --runs 1 --verbose\n",
-                  report.failure.c_str(), mirror ? " --mirror" : "",
+                  report.failure.c_str(),
+                  mirror ? fmt::format(" --mirror --servers {}", servers).c_str() : "",
                   static_cast<unsigned long long>(seed),
                   stopped == 0 ? rounds : static_cast<unsigned>(report.rounds));
       std::fflush(stdout);
