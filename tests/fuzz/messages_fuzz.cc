@@ -33,6 +33,29 @@ void report(ByteSpan bytes) {
 
 void orders(ByteSpan bytes) { static_cast<void>(decode_any_shuffle_orders(bytes)); }
 
+// A retrieval with workers, or one without, is the same when it is encoded as its own kind.
+void retrieval(ByteSpan bytes) {
+  const auto message = decode<SharedRetrieveRequest>(bytes);
+  if (!message) return;
+  const auto is_as_read = [&](const Bytes& again) {
+    return again.size() == Rpc::kHeaderSize + bytes.size() &&
+           std::equal(bytes.begin(), bytes.end(), again.begin() + Rpc::kHeaderSize);
+  };
+  require(is_as_read(encode(*message)) ||
+              (message->workers.empty() &&
+               is_as_read(encode(static_cast<const RetrieveRequest&>(*message)))),
+          "a retrieval has one encoding");
+}
+
+void receipts(ByteSpan bytes) {
+  for (const std::size_t count : {std::size_t{0}, std::size_t{4}, bytes.size() / HopReceipt::kSize})
+    if (const auto unpacked = unpack_receipts(bytes, count))
+      require(unpacked->size() == count && pack(*unpacked) == Bytes(bytes.begin(), bytes.end()),
+              "receipts have one encoding");
+}
+
+void selection(ByteSpan bytes) { static_cast<void>(decode_selection_orders(bytes, 3)); }
+
 using Round = void (*)(ByteSpan);
 constexpr Round kRounds[] = {
     round_trip<HelloAnswer>,
@@ -107,6 +130,12 @@ constexpr Round kRounds[] = {
     round_trip<MarksAnswer>,
     round_trip<DisownRequest>,
     round_trip<BucketMarksAnswer>,
+    round_trip<LinesAnswer>,
+    round_trip<RejoinRequest>,
+    round_trip<RejoinAnswer>,
+    retrieval,
+    receipts,
+    selection,
 };
 
 }  // namespace
