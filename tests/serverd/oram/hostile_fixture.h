@@ -65,8 +65,59 @@ class HostileFixture : public testing::TestWithParam<std::tuple<Evictor, int>> {
                                                     0,
                                                     {{kRoot + 1, kRoot + 1, 1, 7}},
                                                     true})});
+      for (Bytes& message : further_requests(server))
+        samples_.push_back({kClient, server, std::move(message)});
     }
     recording_ = false;
+  }
+
+  /// Returns requests that the making of a volume does not need, some of them of other schemes.
+  std::vector<Bytes> further_requests(Party server) {
+    const std::uint64_t epoch = open_.next.epoch;
+    const EvictionId id{evictions(), {}};
+    const VolumeDescription volume{open_.volume, params_, server};
+    const SlotAddress at{kRoot + 1, 0};
+    const Bytes share(params_.slot_size()), helpers{1, 2};
+    RejoinRequest rejoin;
+    rejoin.volume = volume;
+    rejoin.session = open_.next;
+    rejoin.tree_version = evictions();
+    rejoin.height = static_cast<std::uint8_t>(cluster_height_);
+    return {
+        request(1, FitsRequest{volume}),
+        request(1, TrafficRequest{}),
+        request(1, RoomRequest{}),
+        request(1, LinesRequest{}),
+        request(1, ProbeRequest{.answer = 100, .padding = share}),
+        request(1, MeasureRequest{.milliseconds = 1, .servers = {}}),
+        request(1, PeerRequest{open_.volume, as_bytes("2=127.0.0.1:1,key")}),
+        request(1, HeadsRequest{epoch, evictions(), kRoot + 1, 16}),
+        request(1, CertifyRequest{epoch, id, Seed{}, RowsAsked::with_list}),
+        request(1, rejoin),
+        request(1, MarkPreparedRequest{epoch, id, Seed{}}),
+        request(1, ReadSlotRequest{epoch, evictions(), at}),
+        request(1, HealSlotRequest{epoch, evictions(), at, 0, share}),
+        request(1, ContributeRequest{.epoch = epoch,
+                                     .tree_version = evictions(),
+                                     .request_id = 1,
+                                     .oldest = 1,
+                                     .at = at,
+                                     .to = 3,
+                                     .helpers = helpers,
+                                     .masks = {Seed{}}}),
+        request(1, MendRequest{.epoch = epoch,
+                               .tree_version = evictions(),
+                               .request_id = 1,
+                               .oldest = 1,
+                               .at = at,
+                               .access = 0,
+                               .helpers = helpers}),
+        request(1, ReserveRequest{epoch, static_cast<std::uint8_t>(cluster_height_)}),
+        request(1, WithdrawRequest{epoch, 1}),
+        request(1, DiscardRequest{epoch, id}),
+        request(1, ReleaseRequest{epoch, id}),
+        request(1, RelayRequest{epoch, 1, 1, share}),
+    };
   }
 
   bool seen(Party from, Party to, const Bytes& message) {

@@ -15,8 +15,8 @@ using test::type_of;
 using test::u16_at;
 
 constexpr Party kNobody = 77;
-// The known types, and one that does not exist.
-constexpr unsigned kTypes = static_cast<unsigned>(MessageType::digests) + 2;
+// All known types, and some that do not exist.
+constexpr unsigned kTypes = static_cast<unsigned>(MessageType::read_log) + 2;
 
 class Hostile : public test::HostileFixture {
  protected:
