@@ -86,30 +86,46 @@ struct Cut {
   auto operator<=>(const Cut&) const = default;
 };
 
+/// A volume to cut, and its use.
+struct CutShape {
+  const char* name;
+  VolumeParams params;
+  std::uint64_t seeds;  // for each cell
+  BlockId blocks;       // before the cut
+  bool grows = false;   // ever more blocks are written, so that the tree grows
+};
+
 /// Works until the power is cut at this step, and then recovers.
 class CutCell {
  public:
-  CutCell(const Cut& cut, std::uint64_t seed)
-      : world_(small_ring(4, 3, 1), seed), ledger_(512), cut_(cut) {}
+  CutCell(const CutShape& shape, const Cut& cut, std::uint64_t seed)
+      : world_(shape.params, seed),
+        ledger_(512),
+        cut_(cut),
+        grows_(shape.grows),
+        blocks_(shape.blocks) {}
 
   /// Returns whether the step was reached.
   bool run() {
     start();
-    for (BlockId block = 0; block < 20; ++block) write(block);
+    write_all();
     commit();
+    height_ = world_.engine().status().height;
     arm();
-    for (int i = 0; i < 60 && !hit_; ++i) {
-      write(static_cast<BlockId>(i * 7 % 20));
+    for (unsigned i = 0; i < 60 && !hit_; ++i) {
+      write(grows_ ? blocks_++ : i * 7 % blocks_);
       if (!hit_ && i % 5 == 0) commit();
       if (i % 20 == 19 && !hit_ && world_.runs(kClient)) reopen();
     }
     world_.on_step = {};
     recover();
-    for (BlockId block = 0; block < 20; ++block) check(block);
-    for (BlockId block = 0; block < 20; ++block) write(block);
-    for (BlockId block = 0; block < 20; ++block) check(block);
+    check_all();
+    write_all();
+    check_all();
+    grew_ = world_.engine().status().height > height_;
     return hit_;
   }
+  bool grew() const { return grew_; }
   std::set<std::pair<Party, std::string>> seen;
 
  private:
@@ -164,37 +180,56 @@ class CutCell {
     wait([&] { return done->has_value(); });
     if (done->has_value() && **done && world_.runs(kClient)) ledger_.committed(covers);
   }
-  void check(BlockId block) {
-    const auto got = world_.read(block);
-    ASSERT_GOOD(got);
-    EXPECT_TRUE(ledger_.may_be(block, *got)) << "block " << block;
+  void write_all() {
+    for (BlockId block = 0; block < blocks_; ++block) write(block);
+  }
+  void check_all() {
+    for (BlockId block = 0; block < blocks_; ++block) {
+      const auto got = world_.read(block);
+      ASSERT_GOOD(got);
+      EXPECT_TRUE(ledger_.may_be(block, *got)) << "block " << block;
+    }
   }
 
   RingWorld world_;
   Ledger ledger_;
   const Cut cut_;
-  bool hit_ = false;
+  const bool grows_;
+  BlockId blocks_;
+  bool hit_ = false, grew_ = false;
+  unsigned height_ = 0;
   std::uint64_t generation_ = 0;
 };
 
+class RingCuts : public testing::TestWithParam<CutShape> {};
+
 // Every durable step of either party, with the power cut right before and right after it.
-TEST(RingCuts, AtEveryStepLoseNothingThatWasCommitted) {
-  CutCell whole({kServer, "none", false}, 1);
+TEST_P(RingCuts, AtEveryStepLoseNothingThatWasCommitted) {
+  const CutShape& shape = GetParam();
+  CutCell whole(shape, {kServer, "none", false}, 1);
   EXPECT_FALSE(whole.run());
+  EXPECT_EQ(whole.grew(), shape.grows);
   EXPECT_GE(whole.seen.size(), 9u);
   std::size_t reached = 0;
   for (const auto& [party, step] : whole.seen)
     for (const bool done : {false, true})
-      for (const std::uint64_t seed : {1, 2, 3}) {
+      for (std::uint64_t seed = 1; seed <= shape.seeds; ++seed) {
         SCOPED_TRACE(fmt::format("{} {} {}, seed {}", party == kClient ? "client" : "server", step,
                                  done ? "done" : "not yet done", seed));
-        reached += CutCell({party, step, done}, seed).run();
+        reached += CutCell(shape, {party, step, done}, seed).run();
         ASSERT_FALSE(HasFailure());
       }
-  std::cout << reached << " of " << whole.seen.size() * 6 << " cells cut at " << whole.seen.size()
-            << " steps\n";
-  EXPECT_EQ(reached, whole.seen.size() * 6);
+  const std::size_t cells = whole.seen.size() * 2 * shape.seeds;
+  std::cout << reached << " of " << cells << " cells cut at " << whole.seen.size() << " steps\n";
+  EXPECT_EQ(reached, cells);
 }
+
+INSTANTIATE_TEST_SUITE_P(Shapes, RingCuts,
+                         testing::Values(CutShape{"usual", small_ring(4, 3, 1), 3, 20},
+                                         CutShape{"two_top_levels", small_ring(8, 6, 2), 1, 20},
+                                         CutShape{"least", small_ring(2, 1, 1), 1, 12},
+                                         CutShape{"growing", small_ring(4, 3, 1), 1, 4, true}),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace s3oram::ring::test
