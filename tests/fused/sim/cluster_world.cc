@@ -13,7 +13,10 @@
 namespace s3oram::sim {
 namespace {
 
-constexpr std::uint64_t kServerLives = 4'000;  // steps, on average
+constexpr std::uint64_t kServerLives = 2'000;  // steps, on average
+// Two deaths in a row would take longer than operations wait, because messages are sent again ever
+// more rarely. And for a minute after an operation has failed, others wait for less time.
+constexpr auto kCalm = std::chrono::seconds(10), kCalmAfterTrouble = std::chrono::seconds(70);
 
 VolumeParams s3oram_of(std::uint64_t seed) {
   const auto evict_every = static_cast<std::uint16_t>(2 + seed % 3);
@@ -162,7 +165,10 @@ void ClusterWorld::set_trouble(Trouble trouble) {
 void ClusterWorld::power_off() {
   on_ = false;
   held_.clear();
-  if (victim_ != kClient) cluster_->disk(victim_).never_cut();
+  if (victim_ != kClient) {
+    cluster_->disk(victim_).never_cut();
+    calm_until_ = now() + kCalm;
+  }
   victim_ = kClient;
   if (!cluster_->runs(kClient)) return;
   switch (dice.below(3)) {
@@ -193,8 +199,9 @@ void ClusterWorld::check_use() {
 
 /// Lets one server at a time die, and starts it again.
 void ClusterWorld::trouble_servers() {
+  if (trouble() != Trouble::none) calm_until_ = now() + kCalmAfterTrouble;
   if (victim_ == kClient) {
-    if (dice.one_in(kServerLives)) begin_death();
+    if (now() >= calm_until_ && dice.one_in(kServerLives)) begin_death();
   } else if (!back_) {
     if (cluster_->runs(victim_)) return;
     const std::uint64_t most = may_be_long_ ? 30'000 : 1'500;
@@ -202,6 +209,7 @@ void ClusterWorld::trouble_servers() {
   } else if (now() >= *back_) {
     cluster_->start_server(victim_);
     victim_ = kClient;
+    calm_until_ = now() + kCalm;
   }
 }
 

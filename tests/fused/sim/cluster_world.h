@@ -56,6 +56,7 @@ class ClusterWorld final : public World {
   Party victim_ = kClient;    // the server that dies or is dead; kClient if none
   bool may_be_long_ = false;  // the others can do without it
   std::optional<Time> back_;  // when it is started again
+  Time calm_until_{};         // no server dies before
 };
 
 }  // namespace s3oram::sim
