@@ -224,6 +224,14 @@ Result<std::optional<FilesDump>> former_files(const Vault& vault, Disk& disk) {
   return std::nullopt;
 }
 
+void report_absences(const RebuiltVolume& rebuilt) {
+  for (const Party server : rebuilt.left_out)
+    std::cerr << fmt::format(
+        "s3oramfs: server {} took no part in the restore: it is sent what it lacks once the vault "
+        "is mounted and the server answers\n",
+        server);
+}
+
 void report_damage(const Vault& vault, const RebuiltVolume& rebuilt) {
   if (rebuilt.damaged > 0)
     std::cerr << "s3oramfs: " << rebuilt.damaged
@@ -255,6 +263,7 @@ Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys
   S3O_TRY(keep_former(vault, disk));
   S3O_TRY(vault.mark_sealed());
   S3O_TRY(replace_database(made, vault.database(), disk));
+  report_absences(rebuilt);
   report_damage(vault, rebuilt);
   if (sound) return std::nullopt;
   FilesRestore restoring;  // must outlive the volume

@@ -147,9 +147,11 @@ Task<Result<std::uint64_t>> CatchUp::take_up(Party server, const Session& sessio
 }
 
 /// Opens the session. A server that has lost its store, or its shares, is first told about the
-/// volume.
+/// volume. A server may also have a session that was forgotten when vault.db was rebuilt.
 Task<Status> CatchUp::open(Party server, const Session& session) {
   Status opened = co_await servers_.bring_back(server, kPatience);
+  if (opened || opened.error().code != Errc::wrong_volume) co_return opened;
+  opened = co_await servers_.bring_back_older(server, kPatience);
   if (opened || opened.error().code != Errc::wrong_volume) co_return opened;
   ReenrolRequest request;
   request.volume = {servers_.volume(), params_, server};

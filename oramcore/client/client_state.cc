@@ -103,6 +103,8 @@ Status ClientState::put_all(const Loaded& content, unsigned evict_every) {
   StateChanges few;
   for (const AccessRecord& access_record : content.access_records)
     few.access_records[root_slot(access_record.write_number, evict_every)] = access_record;
+  few.left_out = content.left_out;
+  few.rewritten = content.rewritten;
   S3O_TRY(put(content.tree, few));
   for (const BlockId block : content.positions.blocks()) {
     const Position position = content.positions.get(block);

@@ -2,8 +2,10 @@
 // place and leaf, taken from the labels beside the sealed blocks (protocol/label.h).
 //
 // Brings the servers to the newest tree version that t + 1 of them have reached, makes the slots of
-// the root buffer whole, and reads all labels, bucket by bucket. The servers learn nothing beyond
-// these steps. Finds every block that all servers had acknowledged, in its newest version; a write
+// the root buffer whole, and reads all labels, bucket by bucket. A mirror is rebuilt from those of
+// its servers that answer and hold the volume, if they are enough to open it (in_step.h); the
+// others are recorded as left out, and catch up later. The servers learn nothing beyond these
+// steps. Finds every block that all servers had acknowledged, in its newest version; a write
 // that was under way may be found or not. Blocks in the client's own stash are not found.
 //
 // Until the caller stores the state, nothing has changed but the servers' session and shares that
@@ -22,6 +24,7 @@
 #include "oramcore/client/client_scheme.h"
 #include "oramcore/client/client_state.h"
 #include "oramcore/client/servers.h"
+#include "oramcore/client/testimony.h"
 #include "oramcore/client/volume_engine.h"
 
 namespace s3oram {
@@ -53,38 +56,44 @@ class Rebuild {
           std::unique_ptr<ClientScheme> scheme, std::optional<FormerState> former = {});
 
   /// Opens a session, which ends that of any other client, and rebuilds. All servers must answer at
-  /// first; later, run() waits for a server that is away. Reports to `progress` how far it is.
-  /// Errors: unreachable, wrong_volume (a server's store was rolled back, or belongs to another
-  /// volume) ...
+  /// first, or those that suffice; later, run() waits for each of these that is away. Reports to
+  /// `progress` how far it is. Errors: unreachable, servers_disagree, wrong_volume (a server's
+  /// store was rolled back, or belongs to another volume) ...
   Task<Result<Rebuilt>> run(Duration patience,
                             std::function<void(const std::string&)> progress = {});
   /// Makes run() end soon, with shutting_down.
   void stop() { servers_.stop(); }
 
  private:
+  Task<Status> find_servers(Duration patience);
+  /// Returns what keeps the server from taking part; empty if it can.
+  Task<Result<std::string>> hindrance(Party server, Duration patience);
+  std::set<Party> left_out() const;
+  Task<Result<Stand>> survey(Duration patience);
   Task<Status> take_over(Duration patience);
   Task<Status> check_tree_version(Party server, OpenAnswer answer);
-  Result<std::uint64_t> next_epoch(const std::vector<SurveyAnswer>& stand) const;
-  Task<Status> agree_on_tree_version(const std::vector<SurveyAnswer>& stand, Duration patience);
-  Task<Status> take_back(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version);
-  Task<Status> bring_forward(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version);
+  Result<std::uint64_t> next_epoch(const Stand& stand) const;
+  Task<Status> agree_on_tree_version(const Stand& stand, Duration patience);
+  /// Adds to an error about servers that contradict each other which server may settle it.
+  Status with_those_away(Status status, const Stand& stand) const;
+  Task<Status> take_back(const Stand& stand, std::uint64_t tree_version);
+  Task<Status> bring_forward(const Stand& stand, std::uint64_t tree_version);
   Task<Status> catch_up(Bytes behind, std::uint64_t tree_version);
   Task<Status> confirm(std::uint64_t tree_version, Duration patience);
   /// Returns whether t + 1 servers have prepared or installed what the earlier state decided, which
   /// means that nobody has continued without it.
-  bool decided_by_former(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version) const;
-  /// Returns whether enough servers say it that at least one of them is honest.
-  bool said_by_enough(const std::vector<SurveyAnswer>& stand,
-                      const std::function<bool(const SurveyAnswer&)>& says) const;
-  /// Returns whether another copy of the earlier state has used the volume since, or the servers
-  /// lack something that they had according to the state.
-  bool used_since_former(const std::vector<SurveyAnswer>& stand) const;
+  bool decided_by_former(const Stand& stand, std::uint64_t tree_version) const;
+  /// Forgets the earlier state if t + 1 servers show that it was not the last one used. Errors:
+  /// servers_disagree (fewer show it, and those that do not answer might).
+  Status judge_former(const Stand& stand, bool took_over);
+  /// Returns whether `witnesses` servers show that another copy of the earlier state has used the
+  /// volume since, or the servers lack something that they had according to the state.
+  bool used_since_former(const Stand& stand, std::size_t witnesses) const;
   Task<Result<std::vector<BucketShape>>> layout_of(Party server);
   Task<Status> learn_stamps();
-  Task<Status> mend_root(const std::vector<SurveyAnswer>& stand);
-  bool is_elsewhere(const std::vector<SurveyAnswer>& stand, std::uint16_t slot,
-                    std::uint64_t stamp) const;
-  Task<Status> mend_root_slot(std::uint16_t slot, const std::vector<SurveyAnswer>& stand);
+  Task<Status> mend_root(const Stand& stand);
+  bool is_elsewhere(const Stand& stand, std::uint16_t slot, std::uint64_t stamp) const;
+  Task<Status> mend_root_slot(std::uint16_t slot, const Stand& stand);
   Task<Status> scan();
   Task<Status> scan_some();
   Task<Status> scan_bucket(BucketIndex bucket);
@@ -113,6 +122,7 @@ class Rebuild {
   std::optional<FormerState> former_;
   std::function<void(const std::string&)> progress_;
 
+  Bytes members_;  // the servers from which the state is rebuilt, ascending
   Session session_;
   std::optional<TreeState> tree_;                       // once it is known
   std::vector<std::uint64_t> stamps_;                   // stamps of the root's slots
@@ -123,6 +133,7 @@ class Rebuild {
   PositionMap positions_;
   std::set<BlockId> guessed_;  // blocks whose leaf is not known
   std::set<BlockId> backup_;
+  std::set<BucketIndex> rewritten_;  // buckets where a server left out may hold other bytes
   std::uint64_t damaged_ = 0;
 };
 

@@ -55,11 +55,11 @@ std::uint64_t agreed_stamp(const std::vector<SurveyAnswer>& stand, std::size_t s
 }
 
 bool wrote_since(const std::vector<SurveyAnswer>& stand, const ClientState::Loaded& state,
-                 const VolumeParams& params) {
+                 unsigned evict_every, unsigned threshold) {
   const std::uint64_t first = first_access(state.sessions.front().epoch);
   std::vector<bool> used(state.root.size(), true);
   for (WriteNumber write_number = state.tree.written; write_number < used.size(); ++write_number)
-    used[root_slot(write_number, params.evict_every)] = false;
+    used[root_slot(write_number, evict_every)] = false;
   for (std::size_t slot = 0; slot < state.root.size(); ++slot) {
     const auto& known = state.root[slot];
     const auto is_newer = [&](const SurveyAnswer& each) {
@@ -68,7 +68,7 @@ bool wrote_since(const std::vector<SurveyAnswer>& stand, const ClientState::Load
       return stamp >= first && !is_blank(stamp, slot) &&
              (known ? *known != 0 && stamp > *known : !used[slot]);
     };
-    if (std::ranges::count_if(stand, is_newer) > params.scheme.threshold) return true;
+    if (std::ranges::count_if(stand, is_newer) > threshold) return true;
   }
   return false;
 }

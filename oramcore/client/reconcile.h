@@ -48,11 +48,11 @@ std::uint64_t blank_stamp(std::uint64_t epoch, std::size_t slot);
 std::uint64_t agreed_stamp(const std::vector<SurveyAnswer>& stand, std::size_t slot,
                            unsigned threshold);
 
-/// Returns whether t + 1 servers hold a root write of one of the sessions in `state` that `state`
-/// does not contain. A state records each write before the servers get it, so this state is an old
-/// copy. (Accesses of older sessions do not count, because a copy that was used since may rightly
-/// have forgotten them.)
+/// Returns whether more than `threshold` servers hold a root write of one of the sessions in
+/// `state` that `state` does not contain. A state records each write before the servers get it, so
+/// this state is an old copy. (Accesses of older sessions do not count, because a copy that was
+/// used since may rightly have forgotten them.)
 bool wrote_since(const std::vector<SurveyAnswer>& stand, const ClientState::Loaded& state,
-                 const VolumeParams& params);
+                 unsigned evict_every, unsigned threshold);
 
 }  // namespace s3oram

@@ -1,9 +1,12 @@
 // Brings servers with lost stores back into a volume.
 #include "oramcore/client/reenrolment.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <span>
 
+#include "oramcore/client/in_step.h"
 #include "oramcore/client/reconcile.h"
 
 namespace s3oram {
@@ -74,10 +77,41 @@ Task<Status> Reenrolment::run(std::set<Party> lost, Duration patience) {
   std::set<Party> without = lost;
   without.insert(loaded->left_out.begin(), loaded->left_out.end());
   S3O_CO_TRY(check_enough(params_, without.size()));
+  S3O_CO_ASSIGN(const auto absent, co_await find_absent(without, patience));
+  without.insert(absent.begin(), absent.end());
   S3O_CO_TRY(co_await open(without, std::move(loaded->sessions), patience));
   S3O_CO_ASSIGN(auto buckets, co_await layout(without, patience));
   for (const Party server : lost) S3O_CO_TRY(co_await tell(server, buckets, patience));
   co_return Status{};
+}
+
+Task<Status> Reenrolment::check_present(std::set<Party> unfit, Duration patience) {
+  auto loaded = co_await offload(environment_.database, [this] { return state_.load(params_); });
+  if (!loaded) co_return fail(loaded.error());
+  unfit.insert(loaded->left_out.begin(), loaded->left_out.end());
+  S3O_CO_TRY(co_await find_absent(unfit, patience));
+  co_return Status{};
+}
+
+/// Returns which servers other than these do not answer. Only a mirror can do without them, and
+/// only if the rest can vouch for each other. Otherwise one server's word would count while another
+/// server has all data, too.
+Task<Result<std::set<Party>>> Reenrolment::find_absent(const std::set<Party>& without,
+                                                       Duration patience) {
+  InStep in_step(params_);
+  if (!in_step.may_shrink()) co_return std::set<Party>();
+  in_step.load(without);
+  const auto enough = [&](const std::set<Party>& some) { return in_step.may_open(some); };
+  const auto answering = co_await servers_.roll_call(enough, patience);
+  std::set<Party> absent;
+  for (const Party server : in_step.members())
+    if (!answering.contains(server)) absent.insert(server);
+  if (absent.empty() || enough(answering)) co_return absent;
+  co_return fail(Errc::unreachable,
+                 "no answer from server {}: a store is rebuilt without it only if {} servers "
+                 "answer, and {} of them have all data; if its store is lost, too, start it with "
+                 "an empty one, and repair both",
+                 fmt::join(absent, " and server "), in_step.least(), in_step.needed());
 }
 
 Task<Status> Reenrolment::open(const std::set<Party>& lost, std::vector<Session> known,

@@ -1,4 +1,4 @@
-// Re-enrols servers whose stores are lost: opens a session with all others, brings them to the
+// Re-enrols servers whose stores are lost: opens a session with the others, brings them to the
 // client's tree version, asks them which buckets exist, and tells the lost ones. After that the
 // volume can be opened. All shares of the re-enrolled servers count as damaged, and are healed like
 // any others (healer.h).
@@ -40,14 +40,19 @@ class Reenrolment {
   static Status check_enough(const VolumeParams& params, std::size_t lost);
 
   /// Re-enrols the servers `lost`, which hold no volume. The others, at least t + 1, must hold the
-  /// newest tree version or the one before. Can be interrupted at any point, and started again.
-  /// Errors: unreachable, stale_vault, wrong_volume, unsupported (a server's version cannot do
-  /// this), damaged_vault (too many are lost), corrupt (the others do not agree).
+  /// newest tree version or the one before. A mirror can do without some that do not answer. Can be
+  /// interrupted at any point, and started again. Errors: unreachable, stale_vault, wrong_volume,
+  /// unsupported (a server's version cannot do this), damaged_vault (too many are lost), corrupt
+  /// (the others do not agree).
   Task<Status> run(std::set<Party> lost, Duration patience);
+  /// Checks that the volume can do without the servers that do not answer while the stores of
+  /// `unfit` are rebuilt. Errors: unreachable, those of ClientState::load().
+  Task<Status> check_present(std::set<Party> unfit, Duration patience);
   /// Makes run() end soon, with shutting_down.
   void stop() { servers_.stop(); }
 
  private:
+  Task<Result<std::set<Party>>> find_absent(const std::set<Party>& without, Duration patience);
   Task<Status> open(const std::set<Party>& lost, std::vector<Session> known, Duration patience);
   Task<Result<Buckets>> layout(const std::set<Party>& lost, Duration patience);
   Task<Status> tell(Party server, const Buckets& buckets, Duration patience);

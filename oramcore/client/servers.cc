@@ -329,17 +329,6 @@ Task<Result<SurveyAnswer>> Servers::survey_one(Party server, Duration patience) 
   co_return std::move(*survey);
 }
 
-Task<Result<std::vector<SurveyAnswer>>> Servers::survey(Duration patience) {
-  auto answers =
-      co_await for_all(count_, [&](Party server) { return survey_one(server, patience); });
-  std::vector<SurveyAnswer> surveys;
-  for (auto& answer : answers) {
-    if (!answer) co_return fail(answer.error());
-    surveys.push_back(std::move(*answer));
-  }
-  co_return surveys;
-}
-
 Task<std::optional<Error>> Servers::lacks_shares(Party server, Duration patience) {
   auto answer =
       co_await rpc_.call(server, MessageType::survey, encode(SurveyRequest{volume_}), patience);
@@ -507,13 +496,26 @@ void Servers::leave_out(Party server) {
 }
 
 Task<Status> Servers::bring_back(Party server, Duration patience) {
+  return bring_back(server, patience, std::nullopt);
+}
+
+Task<Status> Servers::bring_back(Party server, Duration patience, MaybeOlder older) {
   // A question from before the server was left out may still be opening the session at it.
   while (reopening_[server]) co_await reopened_.wait();
-  S3O_CO_TRY(co_await open_one(server, patience, Opening::first));
+  S3O_CO_TRY(co_await open_one(server, patience, Opening::first, older));
   if (stopped_) co_return fail(Errc::shutting_down, "stopped");
   left_out_[server] = false;
   if (all_have_session()) known_ = {session_};
   co_return Status{};
+}
+
+Task<Status> Servers::bring_back_older(Party server, Duration patience) {
+  S3O_CO_ASSIGN(const auto stands, co_await survey_one(server, patience));
+  for (const Session& known : known_)
+    if (known.epoch <= stands.session.epoch)
+      co_return fail(Errc::wrong_volume, "server {} has a session that is not known (epoch {})",
+                     server, stands.session.epoch);
+  co_return co_await bring_back(server, patience, stands.session);
 }
 
 std::optional<Duration> Servers::unanswered_since(Party server) const {
@@ -529,12 +531,13 @@ bool Servers::heard_since(Party server, Duration time) const {
 
 // At the first opening, a store that is not as it should be is an error; later, it may be put
 // right.
-Task<Status> Servers::open_one(Party server, Duration patience, Opening which) {
+Task<Status> Servers::open_one(Party server, Duration patience, Opening which, MaybeOlder older) {
   OpenRequest request{.volume = volume_,
                       .known = known_,
                       .next = session_,
                       .root = {},
                       .opening = ++openings_[server]};
+  if (older) request.known.push_back(*older);
   const Duration start = clock_.now();
   for (bool restarted = false;;) {
     if (which == Opening::again && left_out_[server]) co_return fail(away(server));

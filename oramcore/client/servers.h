@@ -51,11 +51,9 @@ class Servers {
   /// Returns whether the server answers that it holds no volume, because its store was lost.
   Task<bool> holds_nothing(Party server, Duration patience);
 
-  /// Asks one server for its state. Errors: those of survey().
-  Task<Result<SurveyAnswer>> survey_one(Party server, Duration patience);
-  /// Asks every server for its state. Errors, naming the server: unreachable, wrong_volume,
+  /// Asks one server for its state. Errors, naming the server: unreachable, wrong_volume,
   /// unsupported (the server is too old for this question).
-  Task<Result<std::vector<SurveyAnswer>>> survey(Duration patience);
+  Task<Result<SurveyAnswer>> survey_one(Party server, Duration patience);
 
   /// Returns the error of a server that holds the volume but whose shares are gone, so that it
   /// cannot take part; std::nullopt if it does not report that.
@@ -114,6 +112,12 @@ class Servers {
   /// Opens the session at a server that is left out, and lets it be asked again. Errors: those of
   /// open().
   Task<Status> bring_back(Party server, Duration patience);
+  /// Does the same as bring_back() for a server whose own session is older than all that the client
+  /// knows, for example because the server was away when the client's state was rebuilt. The server
+  /// must then take up the client's tree version. Errors: wrong_volume (the server holds nothing,
+  /// or its session is not older), stale_vault (the server is one eviction ahead: try again after
+  /// the next one) ...
+  Task<Status> bring_back_older(Party server, Duration patience);
   /// Returns whether every server has the session, so that no older session can come back.
   bool all_have_session() const;
   /// Forgets the sessions opened at a server, because another machine has taken its place.
@@ -242,7 +246,9 @@ class Servers {
     return !may_pass(code) || (is_of_store(code) && !waits_for_stores_);
   }
   enum class Opening { first, again };
-  Task<Status> open_one(Party server, Duration patience, Opening which);
+  using MaybeOlder = std::optional<Session>;  // the older session, for bring_back_older()
+  Task<Status> bring_back(Party server, Duration patience, MaybeOlder older);
+  Task<Status> open_one(Party server, Duration patience, Opening which, MaybeOlder older = {});
   Task<Status> try_open(Party server, OpenRequest& request, Duration patience);
   Task<Status> reenrol_empty(Party server, Status failed);
   /// Returns the error for a question to a server that is left out.

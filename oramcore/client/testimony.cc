@@ -11,11 +11,19 @@ namespace {
 
 using Witnesses = std::vector<Party>;
 
-Witnesses saying(const std::vector<SurveyAnswer>& stand,
-                 const std::function<bool(const SurveyAnswer&)>& says) {
+using Says = std::function<bool(const SurveyAnswer&)>;
+
+Witnesses saying(const std::vector<SurveyAnswer>& stand, const Says& says) {
   Witnesses found;
   for (std::size_t i = 0; i < stand.size(); ++i)
     if (says(stand[i])) found.push_back(static_cast<Party>(i + 1));
+  return found;
+}
+
+Witnesses saying(const Stand& stand, const Says& says) {
+  Witnesses found;
+  for (const auto& [server, answer] : stand)
+    if (says(answer)) found.push_back(server);
   return found;
 }
 
@@ -41,7 +49,7 @@ Status check_testimony(const std::vector<SurveyAnswer>& stand, const ClientState
   });
   std::vector<SurveyAnswer> known = stand;
   std::erase_if(known, [&](const SurveyAnswer& each) { return !is_known(each); });
-  if (ahead.size() > threshold || wrote_since(known, vault, params))
+  if (ahead.size() > threshold || wrote_since(known, vault, params.evict_every, threshold))
     return fail(Errc::stale_vault,
                 "the servers hold writes that this vault does not know: {}, or, if that is "
                 "lost, s3oramfs restore",
@@ -65,18 +73,17 @@ Status check_testimony(const std::vector<SurveyAnswer>& stand, const ClientState
   return {};
 }
 
-Result<std::uint64_t> believed_tree_version(const std::vector<SurveyAnswer>& stand,
-                                            const VolumeParams& params) {
+Result<std::uint64_t> believed_tree_version(const Stand& stand, const VolumeParams& params) {
   const unsigned threshold = params.scheme.threshold;
   std::vector<std::uint64_t> reached;
-  for (const SurveyAnswer& each : stand) reached.push_back(each.tree_version);
+  for (const auto& [server, answer] : stand) reached.push_back(answer.tree_version);
   std::ranges::sort(reached, std::greater{});
   const std::uint64_t agreed = reached[threshold];
   const Witnesses asked = saying(stand, [&](const SurveyAnswer& each) {
     return !params.is_mirror() || each.tree_version >= agreed;
   });
   const auto has_prepared = [&](Party server) {
-    const SurveyAnswer& each = stand[server - 1u];
+    const SurveyAnswer& each = stand.at(server);
     return each.tree_version > agreed || (each.prepared && each.prepared->eviction == agreed);
   };
   Witnesses unprepared = asked;
@@ -86,7 +93,7 @@ Result<std::uint64_t> believed_tree_version(const std::vector<SurveyAnswer>& sta
   });
   if (ahead.empty()) return agreed;
   const bool may_be_right = std::ranges::all_of(
-      ahead, [&](Party server) { return stand[server - 1u].tree_version == agreed + 1; });
+      ahead, [&](Party server) { return stand.at(server).tree_version == agreed + 1; });
   if (may_be_right && !unprepared.empty() && unprepared.size() <= threshold)
     return fail(Errc::servers_disagree,
                 "server {} says that it has seen {} evictions, and server {} that it has not "
@@ -97,22 +104,23 @@ Result<std::uint64_t> believed_tree_version(const std::vector<SurveyAnswer>& sta
               "server {} says that it has seen {} evictions, and {} servers know of {}: it is "
               "faulty or lies; nothing was changed; have it looked at before anything is done "
               "about the others",
-              ahead.front(), stand[ahead.front() - 1u].tree_version, threshold + 1, agreed);
+              ahead.front(), stand.at(ahead.front()).tree_version, threshold + 1, agreed);
 }
 
-Result<unsigned> believed_height(const std::vector<SurveyAnswer>& stand, unsigned threshold) {
+Result<unsigned> believed_height(const Stand& stand, unsigned threshold) {
   std::optional<unsigned> believed;
-  for (const SurveyAnswer& one : stand) {
+  for (const auto& [server, answer] : stand) {
+    const unsigned height = answer.height;
     const Witnesses same =
-        saying(stand, [&](const SurveyAnswer& each) { return each.height == one.height; });
-    if (same.size() > threshold) believed = one.height;
+        saying(stand, [&](const SurveyAnswer& each) { return each.height == height; });
+    if (same.size() > threshold) believed = height;
   }
-  for (std::size_t i = 0; i < stand.size(); ++i)
-    if (stand[i].height != believed)
+  for (const auto& [server, answer] : stand)
+    if (answer.height != believed)
       return fail(Errc::servers_disagree,
                   "server {} says that its tree has height {}, and {}: one of the servers is "
                   "faulty or lies; have them looked at",
-                  i + 1, stand[i].height,
+                  server, answer.height,
                   believed ? fmt::format("{} servers say {}", threshold + 1, *believed)
                            : "no other says so");
   return *believed;

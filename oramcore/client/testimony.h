@@ -3,12 +3,16 @@
 // effect.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "oramcore/client/client_state.h"
 #include "oramcore/protocol/repair_messages.h"
 
 namespace s3oram {
+
+/// What the servers that answered say about their state.
+using Stand = std::map<Party, SurveyAnswer>;
 
 /// Checks that this vault is not an old copy, as far as `stand`, the answers of all servers in
 /// order, shows. A pure function. Errors: stale_vault (t + 1 servers show that a newer copy has
@@ -21,11 +25,10 @@ Status check_testimony(const std::vector<SurveyAnswer>& stand, const ClientState
 /// can take it back. In a mirror, servers that were left out before need not have prepared it.
 /// Errors: servers_disagree (a server claims to be further ahead; it is named, together with the
 /// one that denies it, if few enough do to be lying).
-Result<std::uint64_t> believed_tree_version(const std::vector<SurveyAnswer>& stand,
-                                            const VolumeParams& params);
+Result<std::uint64_t> believed_tree_version(const Stand& stand, const VolumeParams& params);
 
 /// Returns the height of the tree according to t + 1 of the servers, which are all in one tree
 /// version. Errors: servers_disagree (a server reports another height; it is named).
-Result<unsigned> believed_height(const std::vector<SurveyAnswer>& stand, unsigned threshold);
+Result<unsigned> believed_height(const Stand& stand, unsigned threshold);
 
 }  // namespace s3oram

@@ -59,6 +59,7 @@ class RebuiltState {
   std::uint64_t damaged = 0;     // slots, or buckets and writes of the log, whose content is lost
   std::uint64_t suspect = 0;     // blocks found only in an older version
   bool former_was_last = false;  // a vault.db exists, and nobody has used the volume since
+  std::set<Party> left_out;      // servers of a mirror that took no part
   /// Creates the tables in `file`, which must be missing or empty.
   virtual Status store(const std::filesystem::path& file, Disk& disk) const = 0;
 };

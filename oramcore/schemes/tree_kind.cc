@@ -37,6 +37,7 @@ class RebuiltTree final : public RebuiltState {
     blocks = state_.positions.mapped();
     damaged = rebuilt.damaged;
     former_was_last = rebuilt.former_was_last;
+    left_out = state_.left_out;
   }
   Status store(const std::filesystem::path& file, Disk& disk) const override {
     return ClientState::create(file, state_, evict_every_, disk);

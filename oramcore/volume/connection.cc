@@ -102,7 +102,7 @@ Status Connection::start_local_servers(const Vault& vault, const VolumeOptions& 
 }
 
 Task<Status> Connection::await_servers(Servers& servers, const VolumeOptions& options,
-                                       unsigned enough) {
+                                       unsigned enough, Duration grace) {
   const Duration begun = clock().now(), deadline = begun + options.deadline;
   bool refused_before = false;
   while (true) {
@@ -113,7 +113,7 @@ Task<Status> Connection::await_servers(Servers& servers, const VolumeOptions& op
         hellos.push_back(*hello);
       else if (hello.error().code != Errc::unreachable)
         co_return fail(hello.error());
-    const bool so_many = hellos.size() >= enough && clock().now() - begun >= Servers::kGrace;
+    const bool so_many = hellos.size() >= enough && clock().now() - begun >= grace;
     if (hellos.size() == each.size() || so_many) co_return check_numbers(hellos);
     std::vector<Party> silent, refusing;
     bool all_known = true;

@@ -83,9 +83,10 @@ class Connection {
   }
 
   /// Waits until every server says hello. Once `enough` servers have done so, waits no longer than
-  /// Servers::kGrace in all. Errors: unreachable and refused_key, naming the server; damaged_vault
+  /// `grace` in all. Errors: unreachable and refused_key, naming the server; damaged_vault
   /// (vault.json and the servers have different numbers).
-  Task<Status> await_servers(Servers& servers, const VolumeOptions& options, unsigned enough);
+  Task<Status> await_servers(Servers& servers, const VolumeOptions& options, unsigned enough,
+                             Duration grace = Servers::kGrace);
 
   /// Returns why the server does not admit us: it refuses our key, has a different key, or (if it
   /// is local) has ended. Empty if the reason is not known.

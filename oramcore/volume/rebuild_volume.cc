@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "oramcore/client/client_state.h"
+#include "oramcore/client/in_step.h"
 #include "oramcore/db/database_file.h"
 #include "oramcore/db/sealed_disk.h"
 #include "oramcore/vault/private_directory.h"
@@ -25,7 +26,9 @@ Result<RebuiltVolume> rebuild_one(const Vault& vault, const VaultKeys& keys,
     {
       Servers servers(c.executor(), c.clock(), c.random(), c.transport(), vault.config().volume,
                       c.servers());
-      S3O_CO_TRY(co_await c.await_servers(servers, options, c.servers()));
+      // A mirror can do without some, but each one that answers makes the result more certain.
+      const InStep in_step(vault.config().params);
+      S3O_CO_TRY(co_await c.await_servers(servers, options, in_step.least(), options.deadline));
     }
     const ClientEnvironment environment{c.executor(), c.executor(), c.executor(),
                                         c.clock(),    c.random(),   c.transport()};
@@ -41,7 +44,8 @@ Result<RebuiltVolume> rebuild_one(const Vault& vault, const VaultKeys& keys,
                        .blocks = rebuilt->blocks,
                        .damaged = rebuilt->damaged,
                        .suspect = rebuilt->suspect,
-                       .former_was_last = rebuilt->former_was_last};
+                       .former_was_last = rebuilt->former_was_last,
+                       .left_out = std::move(rebuilt->left_out)};
 }
 
 /// Rebuilds the source of a migration, and adds it to what was found of the volume, because blocks,

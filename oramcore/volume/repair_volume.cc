@@ -1,5 +1,6 @@
 // Repairs the servers of a volume, and replaces a server by another one.
 #include "oramcore/client/client_state.h"
+#include "oramcore/client/in_step.h"
 #include "oramcore/client/reenrolment.h"
 #include "oramcore/client/servers.h"
 #include "oramcore/vault/advice.h"
@@ -29,22 +30,42 @@ struct Unfit {
   std::set<Party> lacking;  // they have lost only their shares
 };
 
-/// Finds unfit servers among `servers`. Errors: wrong_volume (another server lacks its shares).
-Task<Result<Unfit>> find_unfit(Servers& all, const VolumeId& volume, const std::set<Party>& servers,
-                               Duration patience) {
-  S3O_CO_ASSIGN(const auto hellos, co_await all.hello(patience));
+/// Finds unfit servers among `servers`. Errors: wrong_volume (another server lacks its shares),
+/// unreachable (one of `servers` does not answer, or another one that the volume needs).
+Task<Result<Unfit>> find_unfit(Servers& all, const VaultConfig& config,
+                               const std::set<Party>& servers, Duration patience) {
+  const bool needs_all = !InStep(config.params).may_shrink();
+  const auto hellos = co_await all.hello_each(patience);
   Unfit unfit;
-  for (const HelloAnswer& hello : hellos) {
-    const bool named = servers.contains(hello.server);
-    if (!hello.volume || hello.volume->id != volume) {
-      if (named) unfit.lost.insert(hello.server);
+  for (Party server = 1; server <= all.count(); ++server) {
+    const auto& hello = hellos[server - 1u];
+    const bool named = servers.contains(server);
+    const bool is_away = !hello && hello.error().code == Errc::unreachable;
+    if (is_away && !needs_all && !named) continue;
+    if (!hello) co_return fail(hello.error());
+    if (!hello->volume || hello->volume->id != config.volume) {
+      if (named) unfit.lost.insert(server);
       continue;
     }
-    const auto lack = co_await all.lacks_shares(hello.server, patience);
+    const auto lack = co_await all.lacks_shares(server, patience);
     if (lack && !named) co_return fail(*lack);
-    if (lack) unfit.lacking.insert(hello.server);
+    if (lack) unfit.lacking.insert(server);
   }
   co_return unfit;
+}
+
+/// Tells servers that have lost their shares to expect new ones.
+Task<Status> expect_shares(Connection& connection, const VaultConfig& config,
+                           const std::set<Party>& lacking, Duration patience) {
+  Servers all(connection.executor(), connection.clock(), connection.random(),
+              connection.transport(), config.volume, connection.servers());
+  for (const Party server : lacking) {
+    ReenrolRequest request;
+    request.volume = {config.volume, config.params, server};
+    request.last = true;
+    S3O_CO_TRY(co_await all.reenrol(request, patience));
+  }
+  co_return Status{};
 }
 
 /// Re-enrols those of these servers that hold no volume, and tells those that have lost their
@@ -54,25 +75,28 @@ Result<std::set<Party>> reenrol(Connection& connection, const Vault& vault, Disk
   const VaultConfig& config = vault.config();
   auto state = ClientState::open(vault.database(), disk);
   if (!state) return fail(advise_on_database(state.error(), vault.directory()));
+  const ClientEnvironment environment{connection.executor(), connection.executor(),
+                                      connection.executor(), connection.clock(),
+                                      connection.random(),   connection.transport()};
   std::set<Party> lost;
   const Status reenrolled = connection.run([&]() -> Task<Status> {
+    std::set<Party> lacking;
     {
       Servers all(connection.executor(), connection.clock(), connection.random(),
                   connection.transport(), config.volume, connection.servers());
-      S3O_CO_TRY(co_await connection.await_servers(all, options, connection.servers()));
-      S3O_CO_ASSIGN(auto unfit, co_await find_unfit(all, config.volume, servers, options.deadline));
+      S3O_CO_TRY(co_await connection.await_servers(all, options, InStep(config.params).least()));
+      S3O_CO_ASSIGN(auto unfit, co_await find_unfit(all, config, servers, options.deadline));
       lost = std::move(unfit.lost);
-      for (const Party server : unfit.lacking) {
-        ReenrolRequest request;
-        request.volume = {config.volume, config.params, server};
-        request.last = true;
-        S3O_CO_TRY(co_await all.reenrol(request, options.deadline));
-      }
+      lacking = std::move(unfit.lacking);
     }
+    if (!lacking.empty()) {
+      Reenrolment before(environment, config.volume, config.params, *state);
+      std::set<Party> unfit = lost;
+      unfit.insert(lacking.begin(), lacking.end());
+      S3O_CO_TRY(co_await before.check_present(std::move(unfit), options.deadline));
+    }
+    S3O_CO_TRY(co_await expect_shares(connection, config, lacking, options.deadline));
     if (lost.empty()) co_return Status{};
-    const ClientEnvironment environment{connection.executor(), connection.executor(),
-                                        connection.executor(), connection.clock(),
-                                        connection.random(),   connection.transport()};
     Reenrolment reenrolment(environment, config.volume, config.params, *state);
     co_return co_await reenrolment.run(lost, options.deadline);
   });

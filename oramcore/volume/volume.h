@@ -118,6 +118,7 @@ struct RebuiltVolume {
   std::uint64_t damaged = 0;     // slots on which too few servers agree: their content is lost
   std::uint64_t suspect = 0;     // blocks of a ring whose newer version is lost
   bool former_was_last = false;  // a vault.db exists, and nobody has used the volume since
+  std::set<Party> left_out;      // servers of a mirror that took no part
 };
 
 /// Opening a local vault's volume changes the working directory of the process to the vault's run/.

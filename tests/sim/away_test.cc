@@ -16,14 +16,15 @@ using test::kAbsences;
 using test::kMostPause;
 using test::pattern;
 
+std::string volume_name(const testing::TestParamInfo<VolumeParams>& test) {
+  return fmt::format("T{}L{}", test.param.scheme.threshold, test.param.scheme.servers);
+}
+
 INSTANTIATE_TEST_SUITE_P(Volumes, AwayTest,
                          testing::Values(test::mirror_volume(6, 2, min_stash_slots(6, 2), {1, 3}),
                                          test::mirror_volume(6, 2, min_stash_slots(6, 2), {2, 4}),
                                          test::mirror_volume(6, 2, min_stash_slots(6, 2), {1, 4})),
-                         [](const auto& test) {
-                           return fmt::format("T{}L{}", test.param.scheme.threshold,
-                                              test.param.scheme.servers);
-                         });
+                         volume_name);
 
 INSTANTIATE_TEST_SUITE_P(Volume, AwayOfThree,
                          testing::Values(test::mirror_volume(6, 2, min_stash_slots(6, 2), {1, 3})),
@@ -363,9 +364,18 @@ TEST_P(AwayOfThree, OneThatComesAndGoesIsBroughtBackLessOften) {
   EXPECT_LT(10 * paused, end - begun) << times << " times";
 }
 
-// The servers in step have lost the content of a slot, and give it up. The server that is away
-// still has it, under the same stamp.
-TEST_P(AwayTest, WhatTheOthersGaveUpIsComparedWithWhatOneBringsBack) {
+/// The servers in step have lost the content of a slot, and give it up. The last server is away,
+/// and still has it, under the same stamp.
+class GivenUp : public AwayTest {
+ protected:
+  void give_up();
+};
+INSTANTIATE_TEST_SUITE_P(Volumes, GivenUp,
+                         testing::Values(test::mirror_volume(6, 2, min_stash_slots(6, 2), {1, 3}),
+                                         test::mirror_volume(6, 2, min_stash_slots(6, 2), {2, 4})),
+                         volume_name);
+
+void GivenUp::give_up() {
   const Party last = cluster_.servers();
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_NO_FATAL_FAILURE(begin_group());
@@ -381,13 +391,25 @@ TEST_P(AwayTest, WhatTheOthersGaveUpIsComparedWithWhatOneBringsBack) {
   cluster_.settle();  // otherwise the next opening would repeat the rest of the access
   ASSERT_EQ(cluster_.engine().status().evictions, 0u) << "an eviction would give it another stamp";
   ASSERT_OK(cluster_.close_client());  // the vault remembers later, too, that the slot was given up
-  come_back(last);
+}
+
+TEST_P(GivenUp, IsComparedWithWhatOneBringsBack) {
+  ASSERT_NO_FATAL_FAILURE(give_up());
+  come_back(cluster_.servers());
   ASSERT_OK(cluster_.open_client());
   ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
-  const auto first = buckets_of(1);
-  for (Party server = 2; server <= last; ++server)
-    EXPECT_EQ(buckets_of(server), first) << "server " << +server;
+  expect_equal_buckets();
   check_contents();  // all blocks: the content still existed
+}
+
+TEST_P(GivenUp, IsComparedAfterARestoreToo) {
+  ASSERT_NO_FATAL_FAILURE(give_up());
+  cluster_.lose_client();
+  ASSERT_OK(cluster_.rebuild_client());
+  come_back(cluster_.servers());
+  ASSERT_OK(cluster_.open_client());
+  ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
+  expect_equal_replicas();
 }
 
 // One server after another goes away at any moment and comes back, and the client dies now and

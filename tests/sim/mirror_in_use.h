@@ -128,6 +128,9 @@ class MirrorInUse : public FilledVolume {
   }
   void expect_equal_replicas() {
     settle_evictions();
+    expect_equal_buckets();
+  }
+  void expect_equal_buckets() {
     const auto first = buckets_of(1);
     for (Party server = 2; server <= cluster_.servers(); ++server)
       EXPECT_EQ(buckets_of(server), first) << "server " << +server;
