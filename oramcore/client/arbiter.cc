@@ -80,13 +80,12 @@ Task<Result<std::optional<Error>>> Arbiter::name_from(PathRead read, Dispute dis
   if (named) co_return named;
   // An honest server may have a damaged slot, so this is no proof.
   for (const auto& [server, where] : read.hidden) {
-    const Error hides{Errc::servers_disagree,
-                      fmt::format("server {} does not show its share of {}, so nobody can find out "
-                                  "who lied in eviction {} ({})",
-                                  server, where, state_.tree.tree_version, found.message)};
-    spdlog::error("{}", hides.message);
-    state_.servers.troubles().lied(server, hides, state_.now());
-    if (read.hidden.size() == 1) named = hides;
+    Error hides = state_.servers.accuse(
+        server, {Errc::servers_disagree,
+                 fmt::format("server {} does not show its share of {}, so nobody can find out who "
+                             "lied in eviction {} ({})",
+                             server, where, state_.tree.tree_version, found.message)});
+    if (read.hidden.size() == 1) named = std::move(hides);
   }
   co_return named;
 }

@@ -72,7 +72,7 @@ std::optional<Error> Attendance::lasting_trouble(Party server) const {
   const auto trouble = servers_.trouble(server);
   const Duration joined = joined_[server].value_or(Duration{});
   if (!trouble || trouble->last - std::max(trouble->since, joined) < kTroubleLasts ||
-      clock_.now() - trouble->last > Troubles::kFresh || !Servers::may_pass(trouble->error.code))
+      clock_.now() - trouble->last > Troubles::kFresh || !Troubles::may_pass(trouble->error.code))
     return std::nullopt;
   return trouble->error;
 }

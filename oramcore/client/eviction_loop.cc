@@ -137,7 +137,7 @@ Task<Status> EvictionLoop::after_failure(Error why, Failures& failures) {
   };
   const std::uint64_t before = mended();
   auto healed = co_await healer_.heal();
-  if (!healed && !Servers::may_pass(healed.error().code)) co_return healed;
+  if (!healed && !Troubles::may_pass(healed.error().code)) co_return healed;
   const bool in_vain = why.code == Errc::corrupt && healed && mended() == before;
   failures.in_vain = in_vain ? failures.in_vain + 1 : 0;
   if (failures.in_vain == kMostInVain)

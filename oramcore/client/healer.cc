@@ -60,8 +60,8 @@ Task<Status> Healer::add_all_damage(Damage& to) {
     if (!(is_invalid || SlotShares::is_refusal(error.code)) ||
         ++refusing > state_.params.scheme.threshold)
       co_return fail(error);
-    slots_.lied(asked[i],
-                fmt::format("it does not say which slots are damaged: {}", error.message));
+    state_.servers.found_lying(
+        asked[i], fmt::format("it does not say which slots are damaged: {}", error.message));
   }
   co_return Status{};
 }
@@ -107,9 +107,10 @@ Task<Status> Healer::add_damage(MessageType question, Bytes message, std::set<Pa
       if (settler_.is_settled(at))
         to[at].insert(asked[i]);
       else
-        slots_.lied(asked[i],
-                    fmt::format("it calls slot {} of the root damaged, which no write has reached",
-                                at.slot));
+        state_.servers.found_lying(
+            asked[i],
+            fmt::format("it calls slot {} of the root damaged, which no write has reached",
+                        at.slot));
     }
   }
   co_return Status{};
@@ -280,7 +281,8 @@ Task<Healer::SlotFound> Healer::find_shares(SlotAddress at, const std::set<Party
       if (answer || answer.error().code == Errc::corrupt) continue;
       Error error = answer.error();
       if (SlotShares::is_refusal(error.code) && ++refusing <= state_.params.scheme.threshold) {
-        slots_.lied(asked[i], fmt::format("it does not show its share: {}", error.message));
+        state_.servers.found_lying(asked[i],
+                                   fmt::format("it does not show its share: {}", error.message));
         error.code = Errc::failed;  // it counts as if it could not be read
       }
       if (!found.unread || found.unread->code == Errc::failed) found.unread = std::move(error);
@@ -386,8 +388,8 @@ Task<Status> Healer::write_shares(SlotAddress at, const std::vector<Party>& to,
     if (refusing.size() > state_.params.scheme.threshold) co_return written;
   }
   for (const Party server : refusing)
-    slots_.lied(server,
-                fmt::format("it refuses a share of slot {} of bucket {}", at.slot, at.bucket));
+    state_.servers.found_lying(
+        server, fmt::format("it refuses a share of slot {} of bucket {}", at.slot, at.bucket));
   co_return Status{};
 }
 
@@ -432,8 +434,9 @@ Task<Status> Healer::share_again(SlotAddress at, Bytes content, const std::set<P
     co_return written;
   forget_refresh(at);
   for (const Party server : claiming)
-    slots_.lied(server, fmt::format("it calls slot {} of bucket {} damaged, which does not exist",
-                                    at.slot, at.bucket));
+    state_.servers.found_lying(
+        server, fmt::format("it calls slot {} of bucket {} damaged, which does not exist", at.slot,
+                            at.bucket));
   co_return Status{};
 }
 

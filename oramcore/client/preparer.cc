@@ -243,10 +243,8 @@ bool Preparer::do_without_proven(const Error& found) {
   bool leaves = false;
   for (const Party server : suspects_.proven()) {
     if (!state_.in_step.holds(server)) continue;
-    const Error named{Errc::servers_disagree,
-                      fmt::format("server {} is faulty or lies ({})", server, found.message)};
-    spdlog::error("eviction {}: {}", state_.tree.tree_version, named.message);
-    state_.servers.troubles().lied(server, named, state_.now());
+    state_.servers.found_lying(
+        server, fmt::format("eviction {}: {}", state_.tree.tree_version, found.message));
     leaves |= attendance_.do_without(server, "is faulty or lies");
   }
   return leaves;

@@ -25,7 +25,7 @@ class Preparer {
 
   /// Gives the servers their orders and waits until all have prepared. `tries` is the number of
   /// earlier attempts. After a failure, no server has the attempt. Errors: servers_disagree (the
-  /// check failed, or a server refuses its part), and those that may pass (Servers::may_pass()).
+  /// check failed, or a server refuses its part), and those that may pass (Troubles::may_pass()).
   Task<Status> prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height,
                        unsigned tries);
   /// Makes the servers certify what they have prepared. Call it when all have prepared: the results

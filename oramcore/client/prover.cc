@@ -337,7 +337,8 @@ Task<Result<std::size_t>> Prover::put_right_at(Party server, const Proof& proof,
       if (written)
         slots_.healed(server, at);
       else
-        slots_.lied(server, fmt::format("it refuses its right share of bucket {}", proof.bucket));
+        state_.servers.found_lying(
+            server, fmt::format("it refuses its right share of bucket {}", proof.bucket));
     } else if (!right[slot] && proof.was_restored(server, slot)) {
       ++left;
       if (shown.shows(server, slot)) unproven.push_back(slot);
@@ -386,13 +387,13 @@ Task<Status> Prover::name_liars(SlotAddress at) {
 /// Names a server in the log and in the status. It can be honest only if another server lied in a
 /// repair that was cut short before it was proven.
 void Prover::name(Party server, BucketIndex bucket) {
-  const Error named{
-      Errc::servers_disagree,
-      fmt::format("server {} does not show the shares of bucket {} that it had when the bucket was "
-                  "written: it is faulty or lies, or was repaired from one that lies",
-                  server, bucket)};
-  spdlog::error("{}", named.message);
-  state_.servers.troubles().lied(server, named, state_.now());
+  state_.servers.accuse(
+      server,
+      {Errc::servers_disagree,
+       fmt::format(
+           "server {} does not show the shares of bucket {} that it had when the bucket was "
+           "written: it is faulty or lies, or was repaired from one that lies",
+           server, bucket)});
 }
 
 Task<Status> Prover::forget(SlotAddress at) {

@@ -135,9 +135,9 @@ Task<Result<Retriever::PathAnswer>> Retriever::inner_product(WriteNumber write_n
     } else if (found.error().code == Errc::servers_disagree) {
       if (++withheld == kMostWithheld) co_return fail(found.error());
       spdlog::error("{}; asking again", found.error().message);
-    } else if (!Servers::may_pass(found.error().code)) {
+    } else if (!Troubles::may_pass(found.error().code)) {
       state_.die(found.error());
-    } else if (Servers::may_pass_at_once(found.error().code)) {
+    } else if (Troubles::may_pass_at_once(found.error().code)) {
       if (++restarts == kMostRestarts) co_return fail(found.error());
       if (restarts > 1) co_await state_.environment.clock.sleep(Servers::kRetryAfter);
     } else {
@@ -208,7 +208,7 @@ Task<Status> Retriever::read_raw_slots(std::vector<SlotAddress>& slots, SlotAddr
 /// Waits until the error may have passed. Returns it if it cannot pass.
 Task<Status> Retriever::wait_after(Error error) {
   if (state_.dead) co_return fail(*state_.dead);
-  if (!Servers::may_pass(error.code)) co_return fail(std::move(error));
+  if (!Troubles::may_pass(error.code)) co_return fail(std::move(error));
   if (told_.pass(state_.now()))
     spdlog::warn("a retrieval is tried again: {}{}", error.message, told_.more());
   co_await state_.environment.clock.sleep(Servers::kRetryAfter);

@@ -64,7 +64,7 @@ Task<Status> RootWriter::send_upload(Party server, const RootUpload& upload,
   auto answer = co_await state_.servers.ask_once(server, WriteRootRequest::kType,
                                                  upload.message(server), std::move(attempt));
   if (answer) co_return Status{};
-  if (!Servers::may_pass(answer.error().code)) co_return fail(answer.error());
+  if (!Troubles::may_pass(answer.error().code)) co_return fail(answer.error());
   std::vector<Task<Status>> again;
   again.push_back(send_whole(server, upload));
   for (const Party waiting : upload.relayed_by(server))

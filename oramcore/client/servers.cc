@@ -1,4 +1,4 @@
-// Asks servers, opens sessions again, and keeps track of the servers' troubles.
+// Asks servers, opens sessions again, and keeps track of which servers answer.
 #include "oramcore/client/servers.h"
 
 #include <spdlog/spdlog.h>
@@ -12,9 +12,6 @@ constexpr std::size_t kSlowLine = 32;  // bytes per millisecond
 constexpr Duration kAnswersSoon = std::chrono::seconds(5);
 constexpr Duration kLinesLater = std::chrono::seconds(3);  // an answer may wait behind blocks
 constexpr Duration kBusy = std::chrono::seconds(3);        // a shorter silence does not count
-// An honest server is not restarted so often that it never fulfils a request.
-constexpr unsigned kMostPutOff = 3;
-
 /// Returns whether a server may take arbitrarily long for such a request.
 bool may_take_long(MessageType type) {
   switch (type) {
@@ -52,57 +49,6 @@ bool is_part_of_access(MessageType type) {
   }
 }
 
-/// The requests for which servers send data to each other.
-constexpr MessageType kNeedOthers[] = {MessageType::retrieve, MessageType::write_root,
-                                       MessageType::prepare, MessageType::contribute,
-                                       MessageType::mend};
-bool needs_others(MessageType type) {
-  return std::ranges::find(kNeedOthers, type) != std::end(kNeedOthers);
-}
-
-/// Returns whether an error says that another client has the volume.
-bool deposes(Errc code) { return code == Errc::fenced || code == Errc::stale_vault; }
-
-/// Returns whether an error says nothing about the state of the server, because it belongs to the
-/// normal course of the protocol or to a slot that will be healed.
-bool is_in_course(Errc code) {
-  return code == Errc::need_open || code == Errc::former_view || code == Errc::shutting_down ||
-         code == Errc::corrupt || code == Errc::unreachable;
-}
-
-/// Returns whether a server that works as it should may answer with this error: it holds damaged
-/// slots, or no longer holds that tree version, or has nothing to heal.
-bool may_answer(MessageType type, Errc code) {
-  const bool is_an_order = type == MessageType::open || type == MessageType::write_root ||
-                           type == MessageType::commit || type == MessageType::discard ||
-                           type == MessageType::release;
-  return code == Errc::need_open ||
-         (!is_an_order && (code == Errc::corrupt || code == Errc::former_view)) ||
-         (type == MessageType::heal_slot && code == Errc::bad_request);
-}
-
-/// Returns whether a volume in use depends on this request. If only one server refuses such a
-/// request, that must not end the volume or cost a block.
-bool is_vital(MessageType type) {
-  switch (type) {
-    case MessageType::open:
-    case MessageType::write_root:
-    case MessageType::retrieve:
-    case MessageType::withdraw:
-    case MessageType::commit:
-    case MessageType::discard:
-    case MessageType::release:
-    case MessageType::damage:
-    case MessageType::read_slot:
-    case MessageType::heal_slot:
-    case MessageType::contribute:
-    case MessageType::mend:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& transport,
@@ -122,35 +68,20 @@ Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& tra
       told_reopening_(count + 1),
       last_heard_(count + 1),
       silent_since_(count + 1),
+      trust_(clock, count, threshold),
       rpc_(executor, clock, random, transport) {}
 
 void Servers::heard(Party server, Duration asked, bool answered) {
   if (answered) {
     const Duration now = clock_.now();
     if (silent_since_[server] && now - last_heard_[server].value_or(asked) >= kBusy)
-      note_return(server);
+      trust_.came_back(server);
     last_heard_[server] = now;
     silent_since_[server].reset();
   } else if (!last_heard_[server] || *last_heard_[server] < asked) {
     auto& since = silent_since_[server];
     since = std::min(since.value_or(asked), asked);
   }
-}
-
-void Servers::note_return(Party server) {
-  last_return_ = clock_.now();
-  forget_joint_troubles(server);
-}
-
-void Servers::forget_joint_troubles(Party cause) {
-  for (Party server = 1; server <= count_; ++server)
-    for (const MessageType type : kNeedOthers)
-      if (server != cause) troubles_.worked(server, type);
-}
-
-bool Servers::may_be_of_another(MessageType type, Errc code, Duration asked) const {
-  return code == Errc::failed && needs_others(type) &&
-         asked < std::max(last_left_out_, last_return_);
 }
 
 // A server that is silent, or whose disk is full, keeps accesses from getting ahead. So the others
@@ -164,66 +95,17 @@ void Servers::note_step(Party server, MessageType type) {
   did_part_.assign(count_ + 1, false);
 }
 
-void Servers::note(Party server, MessageType type, const Status& answer, JointAttempt* attempt) {
-  if (stopped_) return;
-  if (answer) {
-    put_off_.erase({server, type});
-    return troubles_.worked(server, type);
-  }
-  const bool follows = attempt && std::exchange(attempt->failed, true);
-  // A tree that cannot grow still takes blocks that fit, and Engine::room() reports that.
-  if (follows || type == MessageType::reserve) return;
-  const Errc code = answer.error().code;
-  const bool keeps_putting_off = may_pass_at_once(code) && put_off_[{server, type}] >= kMostPutOff;
-  if (is_in_course(code) && !keeps_putting_off) return;
-  // A server of an older version knows no marks.
-  if (type == MessageType::mark_prepared && answer.error().code == Errc::bad_request) return;
-  Error error = answer.error();
-  if (keeps_putting_off)
-    error.message += fmt::format(" ({} times in succession)", put_off_[{server, type}]);
-  troubles_.failed(server, type, std::move(error), clock_.now());
+Result<Payload> Servers::weigh(Party server, MessageType type, Result<Payload> answer) {
+  return stopped_ ? std::move(answer) : trust_.weigh(server, type, std::move(answer));
+}
+
+void Servers::note(Party server, MessageType type, const Status& answer, bool follows) {
+  if (!stopped_) trust_.note(server, type, answer, follows);
 }
 
 void Servers::warn(Party server, const Error& error) {
   if (told_[server].pass(clock_.now()))
     spdlog::warn("{}; trying again{}", error.message, told_[server].more());
-}
-
-Result<Payload> Servers::weigh(Party server, MessageType type, Result<Payload> answer) {
-  if (answer) {
-    deposing_.erase(server);
-    refusing_[type].erase(server);
-  }
-  if (answer || stopped_) return answer;
-  const Errc code = answer.error().code;
-  if (!deposes(code)) {
-    const bool may_pass_there = may_pass(code) && code != Errc::unreachable;
-    if (may_pass_there || may_answer(type, code)) return answer;
-    if (may_do_without_ && may_do_without_(server))
-      return fail(Errc::failed, "{}", answer.error().message);
-    if (!is_vital(type) || code == Errc::unreachable) return answer;
-    refusing_[type].insert(server);
-    if (refusing_[type].size() > threshold_) {
-      for (const Party other : refusing_[type]) troubles_.worked(other, type);
-      return answer;
-    }
-    return fail(Errc::failed,
-                "{} (the other servers do not refuse it: that server is faulty or lies)",
-                answer.error().message);
-  }
-  deposing_.insert(server);
-  const Error& error = answer.error();
-  if (deposing_.size() <= threshold_)
-    return fail(Errc::failed,
-                "{} (too few servers say so to be believed: that server is faulty or lies)",
-                error.message);
-  // Those that said so first, and were called faulty, were right.
-  for (const Party other : deposing_) troubles_.forget(other);
-  if (error.code == Errc::stale_vault) return answer;
-  return fail(error.code,
-              "a newer session, of a copy of this vault, has the volume: unmount one of the two "
-              "({})",
-              error.message);
 }
 
 std::optional<Duration> Servers::silent_for(Party server) const {
@@ -239,25 +121,19 @@ std::optional<Duration> Servers::silent_for(Party server) const {
   return now - *since;
 }
 
-Error Servers::found_lying(Party server, std::string_view why) {
-  Error named{Errc::servers_disagree, fmt::format("server {} is faulty or lies ({})", server, why)};
-  spdlog::error("{}", named.message);
-  troubles_.lied(server, named, clock_.now());
-  return named;
-}
-
 // A server that does its part may wait for another one for a while after the client has left that
 // one out and asked something else instead.
 std::optional<Servers::Stall> Servers::stalled(Party server) const {
   for (Party other = 1; other <= count_; ++other)
     if (!left_out_[other] && silent_for(other)) return std::nullopt;
-  const auto oldest = rpc_.long_overdue(server, last_return_, [this](const Rpc::Overdue& request) {
-    return request.asked_at > last_left_out_ &&
-           !may_take_long(static_cast<MessageType>(request.type));
-  });
+  const auto oldest =
+      rpc_.long_overdue(server, trust_.last_return(), [this](const Rpc::Overdue& request) {
+        return request.asked_at > trust_.last_left_out() &&
+               !may_take_long(static_cast<MessageType>(request.type));
+      });
   if (!oldest) return std::nullopt;
   return Stall{static_cast<MessageType>(oldest->type),
-               clock_.now() - std::max(oldest->asked_at, last_return_)};
+               clock_.now() - std::max(oldest->asked_at, trust_.last_return())};
 }
 
 Task<Result<HelloAnswer>> Servers::hello_one(Party server, Duration patience) {
@@ -343,22 +219,37 @@ Task<Result<TrafficAnswer>> Servers::traffic(Party server, Duration patience) {
   const bool heard_of = answer || answer.error().code != Errc::unreachable;
   heard(server, asked, heard_of);
   if (!answer) {
-    if (heard_of) note(server, MessageType::traffic, fail(answer.error()), nullptr);
+    if (heard_of) note(server, MessageType::traffic, fail(answer.error()));
     co_return fail(answer.error());
   }
-  note(server, MessageType::traffic, {}, nullptr);
+  note(server, MessageType::traffic, {});
   const auto counted = decode<TrafficAnswer>(answer->body());
   if (!counted) co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
   co_return *counted;
 }
 
+template <class Answer>
+Task<Result<Answer>> Servers::ask_outside_session(Party server, MessageType type, Bytes question,
+                                                  Duration patience) {
+  S3O_CO_ASSIGN(auto answer, co_await rpc_.call(server, type, std::move(question), patience));
+  auto decoded = decode<Answer>(answer.body());
+  if (!decoded) co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
+  co_return std::move(*decoded);
+}
+
 Task<Result<LinesAnswer>> Servers::lines(Party server) {
-  const Duration patience = LinesAnswer::kWithin + kLinesLater;
-  S3O_CO_ASSIGN(auto answer,
-                co_await rpc_.call(server, MessageType::lines, encode(LinesRequest{}), patience));
-  auto lines = decode<LinesAnswer>(answer.body());
-  if (!lines) co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
-  co_return std::move(*lines);
+  return ask_outside_session<LinesAnswer>(server, MessageType::lines, encode(LinesRequest{}),
+                                          LinesAnswer::kWithin + kLinesLater);
+}
+
+Task<Result<RoomAnswer>> Servers::room(Party server, Duration patience) {
+  return ask_outside_session<RoomAnswer>(server, MessageType::room, encode(RoomRequest{}),
+                                         patience);
+}
+
+Task<Result<DiskAnswer>> Servers::disk(Party server, Duration patience) {
+  return ask_outside_session<DiskAnswer>(server, MessageType::disk, encode(DiskRequest{}),
+                                         patience);
 }
 
 std::optional<Duration> Servers::needs_others_since(Party server) const {
@@ -372,22 +263,6 @@ Task<Status> Servers::reenrol(const ReenrolRequest& request, Duration patience) 
   S3O_CO_TRY(co_await rpc_.call(request.volume.server, ReenrolRequest::kType, std::move(message),
                                 patience + on_its_way));
   co_return Status{};
-}
-
-Task<Result<RoomAnswer>> Servers::room(Party server, Duration patience) {
-  S3O_CO_ASSIGN(auto answer,
-                co_await rpc_.call(server, MessageType::room, encode(RoomRequest{}), patience));
-  const auto room = decode<RoomAnswer>(answer.body());
-  if (!room) co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
-  co_return *room;
-}
-
-Task<Result<DiskAnswer>> Servers::disk(Party server, Duration patience) {
-  S3O_CO_ASSIGN(auto answer,
-                co_await rpc_.call(server, MessageType::disk, encode(DiskRequest{}), patience));
-  const auto disk = decode<DiskAnswer>(answer.body());
-  if (!disk) co_return fail(Errc::corrupt, "server {} sent an invalid answer", server);
-  co_return *disk;
 }
 
 Task<Status> Servers::create(const VolumeParams& params, Duration patience) {
@@ -485,8 +360,7 @@ void Servers::leave_out(Party server) {
   if (left_out_[server]) return;
   left_out_[server] = true;
   ++times_left_out_;
-  last_left_out_ = clock_.now();
-  forget_joint_troubles(server);
+  trust_.left_out(server);
   rpc_.abandon(
       [server](Party to, std::uint16_t type) {
         const auto what = static_cast<MessageType>(type);
@@ -542,7 +416,7 @@ Task<Status> Servers::open_one(Party server, Duration patience, Opening which, M
   for (bool restarted = false;;) {
     if (which == Opening::again && left_out_[server]) co_return fail(away(server));
     auto status = co_await try_open(server, request, patience);
-    note(server, OpenRequest::kType, status, nullptr);
+    note(server, OpenRequest::kType, status);
     if (status) expected_empty_.erase(server);
     if (status || stopped_) co_return status;
     if (which == Opening::again) status = co_await reenrol_empty(server, std::move(status));
@@ -551,7 +425,7 @@ Task<Status> Servers::open_one(Party server, Duration patience, Opening which, M
     // A server that restarts repeatedly, or claims to, is not asked without a pause.
     if (code == Errc::need_open && !std::exchange(restarted, true)) continue;
     if (is_final(code) || clock_.now() - start >= patience) co_return status;
-    if (which == Opening::first && is_of_store(code)) co_return status;
+    if (which == Opening::first && Troubles::is_of_store(code)) co_return status;
     warn(server, status.error());
     co_await clock_.sleep(kRetryAfter);
   }
@@ -588,7 +462,7 @@ Task<Status> Servers::reopen(Party server) {
                  told_reopening_[server].more());
   auto status = co_await open_one(server, Duration::max(), Opening::again);
   reopening_[server] = false;
-  if (status) note_return(server);
+  if (status) trust_.came_back(server);
   reopened_.notify_all();
   co_return status;
 }
@@ -621,13 +495,12 @@ Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes me
   // unreachable, about another server.
   if (!abandoned || times_left_out_ == left_out_before)
     answer = weigh(server, type, std::move(answer));
-  const bool is_put_off = !answer && may_pass_at_once(answer.error().code) &&
+  const bool is_put_off = !answer && Troubles::may_pass_at_once(answer.error().code) &&
                           openings_[server] == opening && times_left_out_ == left_out_before;
-  if (is_put_off) ++put_off_[{server, type}];
-  if (answer || !may_be_of_another(type, answer.error().code, asked))
-    note(server, type, answer ? Status() : Status(fail(answer.error())), attempt.get());
-  else if (attempt)
-    attempt->failed = true;
+  if (is_put_off) trust_.put_off(server, type);
+  const bool follows = !answer && attempt && std::exchange(attempt->failed, true);
+  if (answer || !trust_.may_be_of_another(type, answer.error().code, asked))
+    note(server, type, answer ? Status() : Status(fail(answer.error())), follows);
   const bool restarted = !answer && answer.error().code == Errc::need_open;
   if (restarted && openings_[server] == opening)
     if (auto reopened = co_await reopen(server); !reopened)
@@ -640,7 +513,7 @@ Task<Result<Payload>> Servers::ask(Party server, MessageType type, Bytes message
     auto answer = co_await ask_once(server, type, message);
     if (answer || stopped_ || is_final(answer.error().code)) co_return answer;
     if (left_out_[server]) co_return fail(away(server));
-    if (may_pass_at_once(answer.error().code) && !std::exchange(again, true)) continue;
+    if (Troubles::may_pass_at_once(answer.error().code) && !std::exchange(again, true)) continue;
     warn(server, answer.error());
     co_await clock_.sleep(kRetryAfter);
   }

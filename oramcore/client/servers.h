@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "oramcore/base/log_limit.h"
-#include "oramcore/client/troubles.h"
+#include "oramcore/client/trust.h"
 #include "oramcore/net/rpc.h"
 #include "oramcore/protocol/repair_messages.h"
 
@@ -175,7 +175,9 @@ class Servers {
   std::optional<Duration> silent_for(Party server) const;
   /// Returns the last error with which the server refused a request because of its disk or store,
   /// if it has not fulfilled such a request since; std::nullopt if there is none.
-  std::optional<Trouble> trouble(Party server) const { return troubles_.at(server, clock_.now()); }
+  std::optional<Trouble> trouble(Party server) const {
+    return trust_.troubles().at(server, clock_.now());
+  }
   /// A question that is long overdue at a server that answers other questions, although all servers
   /// that it may need are there.
   struct Stall {
@@ -186,33 +188,21 @@ class Servers {
   /// wait for it.
   std::optional<Stall> stalled(Party server) const;
   /// Names a server that is caught, in the log and in the status. Returns the error that says so.
-  Error found_lying(Party server, std::string_view why);
+  Error found_lying(Party server, std::string_view why) { return trust_.found_lying(server, why); }
+  /// Does the same with an error that the caller has written, because there is no proof.
+  Error accuse(Party server, Error error) { return trust_.accuse(server, std::move(error)); }
   /// Returns the troubles of the servers and those that the caller reports for kClient.
-  Troubles& troubles() { return troubles_; }
+  Troubles& troubles() { return trust_.troubles(); }
 
-  /// Returns whether the error may pass, so that the same question can be asked again immediately
-  /// (need_open, unreachable: of other servers) or later. While a session is open, this includes a
-  /// store that is damaged or was rolled back: once the newest store is back, the server works
-  /// again.
-  static bool may_pass(Errc code) {
-    return code == Errc::disk_full || code == Errc::failed || code == Errc::need_open ||
-           code == Errc::unreachable || is_of_store(code);
-  }
-  /// Returns whether the same question can be asked again immediately. If this error comes again,
-  /// the next question waits for kRetryAfter, because the server may never stop sending it.
-  static bool may_pass_at_once(Errc code) {
-    return code == Errc::need_open || code == Errc::unreachable;
-  }
-  /// Returns whether the server's store has to be put right.
-  static bool is_of_store(Errc code) {
-    return code == Errc::wrong_volume || code == Errc::damaged_vault;
-  }
-  /// The pause before the same question is asked again.
+  /// The pause before the same question is asked again. (After an error that may pass at once there
+  /// is none the first time; a server might never stop sending it.)
   static constexpr Duration kRetryAfter = std::chrono::seconds(1);
 
   /// Sets which servers the volume can do without. A refusal by one of those does not end the
   /// volume: its error becomes `failed`, and counts as a trouble.
-  void set_may_do_without(std::function<bool(Party)> may) { may_do_without_ = std::move(may); }
+  void set_may_do_without(std::function<bool(Party)> may) {
+    trust_.set_may_do_without(std::move(may));
+  }
 
   /// Ends all waiting with shutting_down.
   void stop() {
@@ -225,25 +215,18 @@ class Servers {
   /// Records that a question, asked at `asked`, was answered in some way, or was not answered in
   /// time.
   void heard(Party server, Duration asked, bool answered);
-  /// Records that a server is back after a silence or a restart.
-  void note_return(Party server);
-  /// Forgets the failures of what the other servers do together, because `cause` is left out or
-  /// back. They are noted again if they last.
-  void forget_joint_troubles(Party cause);
-  /// Returns whether a failure of a question asked at `asked` may come from another server, which
-  /// has been left out, or has come back, since.
-  bool may_be_of_another(MessageType type, Errc code, Duration asked) const;
   /// Counts the answer of a server, unless it has to wait for the others.
   void note_step(Party server, MessageType type);
-  /// Records what the answer says about the server's state.
-  void note(Party server, MessageType type, const Status& answer, JointAttempt* attempt);
-  void warn(Party server, const Error& error);
-  /// Decides how much an answer counts. An error that gives the volume to another client, or ends
-  /// it, is final only once more servers have reported it than may lie; until then it counts as one
-  /// that may pass. So does any refusal by a server that is not needed.
+  /// Do what Trust does, until stop().
   Result<Payload> weigh(Party server, MessageType type, Result<Payload> answer);
+  void note(Party server, MessageType type, const Status& answer, bool follows = false);
+  void warn(Party server, const Error& error);
+  /// Asks without a session, and only once.
+  template <class Answer>
+  Task<Result<Answer>> ask_outside_session(Party server, MessageType type, Bytes question,
+                                           Duration patience);
   bool is_final(Errc code) const {
-    return !may_pass(code) || (is_of_store(code) && !waits_for_stores_);
+    return !Troubles::may_pass(code) || (Troubles::is_of_store(code) && !waits_for_stores_);
   }
   enum class Opening { first, again };
   using MaybeOlder = std::optional<Session>;  // the older session, for bring_back_older()
@@ -260,8 +243,6 @@ class Servers {
   VolumeId volume_;
   unsigned count_, threshold_;
   bool waits_for_stores_ = true;
-  std::set<Party> deposing_;                         // report another client's session
-  std::map<MessageType, std::set<Party>> refusing_;  // requests on which a volume depends
   std::vector<Session> known_;
   Session session_;
   std::function<void(OpenRequest&)> present_;
@@ -270,19 +251,14 @@ class Servers {
   std::vector<bool> answering_, reopening_, left_out_, has_session_;
   std::vector<bool> did_part_;  // since all servers did theirs
   std::atomic<std::uint64_t> steps_ = 0;
-  Troubles troubles_;
-  std::function<bool(Party)> may_do_without_;
   std::map<Party, Reenrol> expected_empty_;
   std::uint64_t times_left_out_ = 0;
-  // By the clock: when a server was last left out, and when one last came back.
-  Duration last_left_out_ = Duration::min(), last_return_ = Duration::min();
   std::vector<LogLimit> told_, told_reopening_;  // limit lines about each server
-  // How often in succession a server has answered this with an error that may pass at once.
-  std::map<std::pair<Party, MessageType>, unsigned> put_off_;
   std::vector<std::optional<Duration>> last_heard_;
   std::vector<std::optional<Duration>> silent_since_;  // the first unanswered question since then
   Event reopened_;
   bool stopped_ = false;
+  Trust trust_;
   Rpc rpc_;
 };
 

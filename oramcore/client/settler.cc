@@ -107,8 +107,8 @@ Task<Result<std::optional<Bytes>>> Settler::settle(SlotAddress at, const Bytes& 
     if (!written && !SlotShares::is_refusal(written.error().code)) co_return fail(written.error());
     if (!written) {
       // It has no such slot, or says so. The others' shares are right whatever it stores.
-      slots_.lied(server,
-                  fmt::format("it sent a wrong share of slot {} of bucket {}", at.slot, at.bucket));
+      state_.servers.found_lying(
+          server, fmt::format("it sent a wrong share of slot {} of bucket {}", at.slot, at.bucket));
       continue;
     }
     slots_.healed(server, at);

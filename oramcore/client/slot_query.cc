@@ -20,7 +20,7 @@ namespace {
 Error gravest(const std::vector<Result<Payload>>& answers) {
   const auto gravity = [](const Error& error) {
     if (error.code == Errc::need_open || error.code == Errc::unreachable) return 1;
-    if (Servers::may_pass(error.code)) return 0;
+    if (Troubles::may_pass(error.code)) return 0;
     return error.code == Errc::corrupt ? 2 : error.code == Errc::former_view ? 3 : 4;
   };
   std::optional<Error> found;

@@ -51,13 +51,6 @@ std::size_t SlotShares::at_once() const {
   return std::clamp<std::size_t>(kBytesAtOnce / state_.params.slot_size(), 1, kSlotsAtOnce);
 }
 
-void SlotShares::lied(Party server, std::string_view how) {
-  const Error named{Errc::servers_disagree,
-                    fmt::format("server {} is faulty or lies ({})", server, how)};
-  if (told_.pass(state_.now())) spdlog::error("{}{}", named.message, told_.more());
-  state_.servers.troubles().lied(server, named, state_.now());
-}
-
 void SlotShares::healed(Party server, SlotAddress at) {
   ++so_far_.shares[server];
   state_.metrics.healed_slots.add();

@@ -29,8 +29,6 @@ class SlotShares {
   static bool is_refusal(Errc code) {
     return code == Errc::bad_request || code == Errc::corrupt || code == Errc::former_view;
   }
-  /// Names the server in the log and in the status. `how` says what it did.
-  void lied(Party server, std::string_view how);
 
   /// Counts and logs a share that was put right.
   void healed(Party server, SlotAddress at);

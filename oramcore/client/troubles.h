@@ -32,6 +32,23 @@ class Troubles {
   /// The greatest age of the last failure of an operation that is tried continuously.
   static constexpr Duration kFresh = std::chrono::seconds(5);
 
+  /// Returns whether the error may pass, so that the same question can be asked again immediately
+  /// (need_open, unreachable: of other servers) or later. While a session is open, this includes a
+  /// store that is damaged or was rolled back: once the newest store is back, the server works
+  /// again.
+  static bool may_pass(Errc code) {
+    return code == Errc::disk_full || code == Errc::failed || code == Errc::need_open ||
+           code == Errc::unreachable || is_of_store(code);
+  }
+  /// Returns whether the same question can be asked again immediately.
+  static bool may_pass_at_once(Errc code) {
+    return code == Errc::need_open || code == Errc::unreachable;
+  }
+  /// Returns whether the server's store has to be put right.
+  static bool is_of_store(Errc code) {
+    return code == Errc::wrong_volume || code == Errc::damaged_vault;
+  }
+
   void failed(Party at, MessageType doing, Error error, Duration now);
   void worked(Party at, MessageType doing) { troubles_.erase({at, doing}); }
   /// Forgets the failures of all operations, because what was recorded of the server was not true.

@@ -394,7 +394,7 @@ MUTANTS = [
     Mutant(
         "put-off-unseen", "The status shows a server that always gives a reason that may pass",
         ENGINE + "servers.cc",
-        "if (is_put_off) ++put_off_[{server, type}];", "static_cast<void>(is_put_off);",
+        "if (is_put_off) trust_.put_off(server, type);", "static_cast<void>(is_put_off);",
         LYING, "*PersistentLies.RestartsWithoutEndAreFollowedAtLeisureAndNamed/*"),
     Mutant(
         "hidden-shares-protect", "A liar that shows false shares is named, too",
@@ -414,7 +414,7 @@ MUTANTS = [
     # ---- what one server says
     Mutant(
         "one-refusal-counts", "A refusal by one server, which the others do not share, ends nothing",
-        ENGINE + "servers.cc",
+        ENGINE + "trust.cc",
         "if (refusing_[type].size() > threshold_)", "if (!refusing_[type].empty())",
         LYING, "*LyingRetrieval.ARefusalOfOneServerEndsNothing/*"),
     Mutant(
@@ -504,7 +504,7 @@ MUTANTS = [
         "rebuild_test", "*LyingServer.AnEpochThatNobodyCouldFollowIsRefused/*"),
     Mutant(
         "one-ends-the-session", "A client gives its session up when t + 1 servers say so",
-        ENGINE + "servers.cc",
+        ENGINE + "trust.cc",
         "if (deposing_.size() <= threshold_)", "if (deposing_.size() < threshold_)",
         "rebuild_test", "*LyingServer.OneServerCannotEndASession/*"),
     Mutant(
