@@ -303,9 +303,11 @@ Status ClientState::commit(const TreeState& tree, const StateChanges& changes,
     return with && rule_holds(Rule::one_transaction) ? with(database_) : Status{};
   };
   database_.restore_ballast();
-  const bool intends = std::any_of(changes.access_records.begin(), changes.access_records.end(),
-                                   [](const auto& change) { return change.second.access == 0; });
-  const auto what = tree.tree_version != tree_version_ ? "decide" : intends ? "intent" : "commit";
+  const bool has_record = std::any_of(changes.access_records.begin(), changes.access_records.end(),
+                                      [](const auto& change) { return change.second.access == 0; });
+  const auto what = tree.tree_version != tree_version_ ? "decide"
+                    : has_record                       ? "intent"
+                                                       : "commit";
   S3O_TRY(database_.transact(what, fill));
   if (with && !rule_holds(Rule::one_transaction))
     S3O_TRY(database_.transact("participant", [&] { return with(database_); }));

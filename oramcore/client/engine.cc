@@ -76,7 +76,7 @@ Task<Status> Engine::open(Duration patience, Evictions evictions) {
   returning_.attendance().begin();
   S3O_CO_TRY(co_await healer_.end_refreshes());
   // Without evictions nothing is computed from shares, and a repair proves them.
-  if (evictions == Evictions::as_due) S3O_CO_TRY(co_await scrubber_.prove_rest());
+  if (evictions == Evictions::as_due) S3O_CO_TRY(co_await scrubber_.prove_cut_repair());
   S3O_CO_TRY(co_await finish_accesses(std::move(loaded->access_records)));
   capacity_.keep_known();
   capacity_.count();
@@ -232,17 +232,18 @@ Task<void> Engine::access(Request request) {
 
 Task<Status> Engine::access_at(WriteNumber write_number, Request request) {
   const Leaf leaf = state_.leaf_of(request.block);
-  if (Status intended = co_await intend(write_number, request.block, leaf); !intended) {
-    if (request.read) request.read(fail(intended.error()));
-    if (request.written) request.written(fail(intended.error()));
-    co_return intended;
+  if (Status recorded = co_await commit_access_record(write_number, request.block, leaf);
+      !recorded) {
+    if (request.read) request.read(fail(recorded.error()));
+    if (request.written) request.written(fail(recorded.error()));
+    co_return recorded;
   }
   co_await access_path(write_number, leaf, std::move(request));
   co_return Status{};
 }
 
 // Nothing is asked for before the record is durable (Rule::access_records).
-Task<Status> Engine::intend(WriteNumber write_number, BlockId block, Leaf leaf) {
+Task<Status> Engine::commit_access_record(WriteNumber write_number, BlockId block, Leaf leaf) {
   const std::uint16_t slot = root_slot(write_number, state_.params.evict_every);
   state_.access_records[slot] = {.write_number = write_number, .block = block, .leaf = leaf};
   state_.pending.access_records[slot] = state_.access_records[slot];

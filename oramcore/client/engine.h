@@ -57,7 +57,7 @@ class Engine final : public VolumeEngine {
   /// Runs the access that has reserved this write number.
   Task<Status> access_at(WriteNumber write_number, Request request);
   /// Commits the access record.
-  Task<Status> intend(WriteNumber write_number, BlockId block, Leaf leaf);
+  Task<Status> commit_access_record(WriteNumber write_number, BlockId block, Leaf leaf);
   Task<void> access_path(WriteNumber write_number, Leaf leaf, Request request);
   Task<void> read_only(Request request);
   Task<void> deliver(std::function<void(Result<Bytes>)> read, Bytes content);

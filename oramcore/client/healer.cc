@@ -32,7 +32,7 @@ Task<Status> Healer::heal() {
   std::set<BucketIndex> buckets;
   for (const auto& [at, servers] : damage) buckets.insert(at.bucket);
   if (status) status = co_await heal_slots(std::move(damage), Loss::zeroed);
-  if (status) status = co_await prove_rest();
+  if (status) status = co_await prove_restored();
   if (status) status = co_await prover_.mark_again();
   prover_.mark_none_again();
   const std::set<Party> holders = state_.servers_in_step();
@@ -82,7 +82,7 @@ Task<Status> Healer::end_all_refreshes() {
   co_return Status{};
 }
 
-Task<Status> Healer::prove_rest() {
+Task<Status> Healer::prove_restored() {
   S3O_CO_TRY(co_await prover_.prove_rest());
   record_.remove_all();
   co_return Status{};

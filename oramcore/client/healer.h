@@ -53,7 +53,7 @@ class Healer {
  private:
   struct SlotFound;
   Task<Status> add_all_damage(Damage& to);
-  Task<Status> prove_rest();
+  Task<Status> prove_restored();
   Task<Status> heal_some(Damage& damage, Loss loss);
   Task<Status> heal_slot(SlotAddress at, std::set<Party> damaged, Loss loss);
   bool may_send_shares() const;

@@ -43,7 +43,7 @@ Task<Result<Healed>> Scrubber::scrub(std::set<Party> servers,
   co_return slots_.so_far().since(before);
 }
 
-Task<Status> Scrubber::prove_rest() {
+Task<Status> Scrubber::prove_cut_repair() {
   const ServersBySlot rest = state_.repairs.unproven;
   if (rest.empty()) co_return Status{};
   std::set<Party> servers;

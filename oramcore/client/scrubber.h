@@ -26,7 +26,7 @@ class Scrubber {
   Task<Result<Healed>> scrub(std::set<Party> servers, VolumeEngine::ScrubProgress progress);
   /// Proves what a repair that was cut short has left unproven. Call it before anything is computed
   /// with that. Errors: servers_disagree (not all of it can be proven now; the record keeps it).
-  Task<Status> prove_rest();
+  Task<Status> prove_cut_repair();
 
  private:
   Task<Status> await_in_step(Party server);

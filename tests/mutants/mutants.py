@@ -191,7 +191,7 @@ MUTANTS = [
     Mutant(
         "unproven-at-a-mount", "No volume is mounted with shares of a repair that was cut short",
         ENGINE + "engine.cc",
-        "if (evictions == Evictions::as_due) S3O_CO_TRY(co_await scrubber_.prove_rest());",
+        "if (evictions == Evictions::as_due) S3O_CO_TRY(co_await scrubber_.prove_cut_repair());",
         "static_cast<void>(scrubber_);",
         "marks_test", "*Marks.ProveWhatARepairThatWasCutShortHasLeft/*"),
     Mutant(

@@ -11,7 +11,7 @@ namespace s3oram::ring {
 // when its path is evicted, which everyone sees, so any other rule would bias the paths. The
 // client's own accesses choose their blocks by age, and thus by leaf, so they show a random path
 // instead.
-Task<Result<Query>> AccessRecords::intend(Turn turn, BlockId block, Path path) {
+Task<Result<Query>> AccessRecords::begin(Turn turn, BlockId block, Path path) {
   const Place place = ring_.places.get(block);
   const Leaf leaf = place.has_leaf() && path == Path::of_block
                         ? place.leaf

@@ -28,7 +28,7 @@ class AccessRecords {
       : ring_(ring), committer_(committer), rewriter_(rewriter) {}
 
   /// Chooses what a new access asks for, and commits the record. Errors: the volume died.
-  Task<Result<Query>> intend(Turn turn, BlockId block, Path path);
+  Task<Result<Query>> begin(Turn turn, BlockId block, Path path);
   /// Takes up an access that a crash cut short: the same questions, except to buckets that were
   /// rewritten since. If only this turn can log another block of the top again, it does that
   /// instead. Errors: the volume died.

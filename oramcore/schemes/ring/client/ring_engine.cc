@@ -198,7 +198,7 @@ Task<void> RingEngine::access_alone(Turn turn, Request request, Path path) {
 }
 
 Task<void> RingEngine::access_at(Turn turn, Request request, Path path) {
-  auto query = co_await records_.intend(turn, request.block, path);
+  auto query = co_await records_.begin(turn, request.block, path);
   if (query) {
     co_await access_path(turn, std::move(*query), std::move(request));
     co_return;

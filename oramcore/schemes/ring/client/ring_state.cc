@@ -172,9 +172,9 @@ Status RingState::put_all(const Loaded& content) {
 Status RingState::commit(const RingTree& tree, const RingChanges& changes,
                          const std::function<Status(Database&)>& with) {
   database_.restore_ballast();
-  const bool intends = std::ranges::any_of(
+  const bool has_record = std::ranges::any_of(
       changes.records, [](const auto& change) { return change.second.has_value(); });
-  const auto what = tree.tree_version != rewrites_ ? "decide" : intends ? "intent" : "commit";
+  const auto what = tree.tree_version != rewrites_ ? "decide" : has_record ? "intent" : "commit";
   Status done = database_.transact(what, [&]() -> Status {
     S3O_TRY(put(tree, changes));
     return with ? with(database_) : Status{};
