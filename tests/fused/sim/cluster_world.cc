@@ -13,7 +13,7 @@
 namespace s3oram::sim {
 namespace {
 
-constexpr std::uint64_t kServerLives = 2'000;  // steps, on average
+constexpr std::uint64_t kServerLives = 400;  // steps, on average
 // Two deaths in a row would take longer than operations wait, because messages are sent again ever
 // more rarely. And for a minute after an operation has failed, others wait for less time.
 constexpr auto kCalm = std::chrono::seconds(10), kCalmAfterTrouble = std::chrono::seconds(70);
