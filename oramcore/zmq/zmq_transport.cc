@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstring>
 #include <map>
+#include <set>
 #include <span>
 #include <system_error>
 #include <thread>
@@ -61,10 +62,7 @@ ByteSpan view_of(const zmq::message_t& message) {
 class Sockets final : public ZmqTransport {
  public:
   Sockets(Executor executor, const ZmqConfig& config)
-      : executor_(std::move(executor)), config_(config), context_(io_threads(config)) {
-    for (const PeerAddress& peer : config_.peers)
-      if (peer.key) users_[peer.party] = ZapHandler::user_of(peer.party, *peer.key);
-  }
+      : executor_(std::move(executor)), config_(config), context_(io_threads(config)) {}
   ~Sockets() override;
 
   /// Opens the sockets. Throws zmq::error_t or std::system_error. `doing` names the step that
@@ -86,6 +84,7 @@ class Sockets final : public ZmqTransport {
 
  private:
   PeerAddress* address_of(Party server);
+  void admit(ZapHandler::Admitted admitted);
   void connect(const PeerAddress& address);
   void listen(ZapHandler::Admitted admitted);
   void on_question(std::span<zmq::message_t> frames);
@@ -104,7 +103,7 @@ class Sockets final : public ZmqTransport {
   std::map<std::pair<Party, Lane>, std::shared_ptr<ZmqPeer>> peers_;
   // The routing id with which each party last asked.
   std::map<std::pair<Party, Lane>, Bytes> routes_;
-  std::map<Party, std::string> users_;  // names for the servers' current keys (ZapHandler::user_of)
+  std::set<std::string> users_;  // names of all keys that count now (ZapHandler::user_of)
   std::map<Party, Traffic> traffic_;
   std::string endpoint_;
   Handler handler_;
@@ -118,6 +117,7 @@ Sockets::~Sockets() {
 }
 
 void Sockets::open(ZapHandler::Admitted admitted, std::string& doing) {
+  admit(admitted);
   if (!config_.listen.empty()) {
     doing = "listening on " + config_.listen;
     listen(std::move(admitted));
@@ -181,17 +181,14 @@ void Sockets::limit_messages(std::size_t largest) {
 }
 
 // Returns who asks, from the connection's key or, where only our own uid can connect, from the
-// routing id. A server that was replaced may still be connected.
+// routing id. A client that was revoked, or a server that was replaced, may still be connected.
 std::optional<Party> Sockets::sender(std::span<zmq::message_t> frames) const {
   Party party = 0;
   if (is_tcp(config_.listen)) {
     const char* user = zmq_msg_gets(frames[1].handle(), "User-Id");
-    if (!user) return std::nullopt;  // the ZAP handler was not asked
+    if (!user || !users_.contains(user)) return std::nullopt;  // !user: no ZAP handler was asked
     const char* end = user + std::strlen(user);
     if (std::from_chars(user, end, party).ec != std::errc()) return std::nullopt;
-    const auto present = users_.find(party);
-    if (party != kClient && (present == users_.end() || present->second != user))
-      return std::nullopt;
   } else {
     const auto& id = frames[0];
     if (id.size() != 1 + kIpcNonce || !(*id.data<std::uint8_t>() & kIpcParty)) return std::nullopt;
@@ -263,10 +260,23 @@ Traffic Sockets::traffic(Party party) const {
   return found == traffic_.end() ? Traffic{} : found->second;
 }
 
+// Messages of keys that are not among these no longer count, although their connections stay open.
+void Sockets::admit(ZapHandler::Admitted admitted) {
+  users_.clear();
+  for (const auto& [key, party] : admitted) users_.insert(ZapHandler::user_of(party, key));
+  if (zap_) zap_->admit(std::move(admitted));
+}
+
 Status Sockets::admit_clients(const std::vector<PublicKey>& keys) {
   S3O_ASSIGN(auto admitted, admitted_keys(config_, keys));
-  if (zap_) zap_->admit(std::move(admitted));
+  const bool revokes = std::ranges::any_of(config_.client_keys, [&](const PublicKey& key) {
+    return std::ranges::find(keys, key) == keys.end();
+  });
+  admit(std::move(admitted));
   config_.client_keys = keys;
+  // The last question may have been the revoked client's. Another client asks again.
+  if (revokes)
+    for (const Lane lane : {Lane::express, Lane::bulk}) routes_.erase({kClient, lane});
   return {};
 }
 
@@ -286,8 +296,7 @@ Status Sockets::set_peer(const PeerAddress& peer) {
     *address = std::move(former);
     return sound ? Status(fail(admitted.error())) : sound;
   }
-  if (zap_) zap_->admit(std::move(*admitted));
-  if (peer.key) users_[peer.party] = ZapHandler::user_of(peer.party, *peer.key);
+  admit(std::move(*admitted));
   for (const Lane lane : {Lane::express, Lane::bulk}) {
     peers_.at({peer.party, lane})->close();
     routes_.erase({peer.party, lane});

@@ -59,7 +59,8 @@ class ZmqTransport : public Transport {
   virtual std::chrono::steady_clock::time_point state_since(Party server) const = 0;
   /// Returns the listener's endpoint, with the port that was chosen for "*"; empty for the client.
   virtual std::string endpoint() const = 0;
-  /// Replaces the client keys that a TCP listener admits from now on.
+  /// Replaces the client keys that a TCP listener admits from now on. Messages under a key that is
+  /// no longer among them do not count, even over open connections.
   virtual Status admit_clients(const std::vector<PublicKey>& keys) = 0;
   /// Replaces the address and key of one of the servers. Messages under its earlier key no longer
   /// count, even over open connections. Errors: usage (there is no such server, or the address or

@@ -167,6 +167,36 @@ TEST(PeerExchange, TheNewOneIsReachedAndTheFormerOneIsNotHeard) {
   EXPECT_EQ(heard.front(), "to the new one");
 }
 
+TEST(RevokedClient, IsNotHeardOverItsOpenConnection) {
+  Net net(Net::Link::tcp, 1);
+  net.start(1);
+  net.start(kClient);
+  ASSERT_TRUE(net.ask(kClient, 1, "still admitted"));
+  const KeyPair other = generate_key_pair();
+  ASSERT_TRUE(net.node(1).transport->admit_clients({other.public_key}));
+  const auto revoked = std::move(net.node(kClient).transport);
+  revoked->send(1, question("no longer"));
+
+  ZmqConfig config = net.config(kClient);
+  config.keys = other;
+  net.start(kClient, config);
+  ASSERT_TRUE(net.ask(kClient, 1, "the other"));
+  // The revoked client's connection is an open one, so its question arrives within a few more.
+  for (int i = 0; i < 20; ++i) {
+    revoked->send(1, question("no longer"));
+    ASSERT_TRUE(net.ask(kClient, 1, "the other's " + std::to_string(i)));
+  }
+  EXPECT_EQ(revoked->state(1), PeerState::connected);
+  for (const auto& received : net.node(1).received)
+    EXPECT_NE(testing::body(received.message), "no longer");
+
+  ASSERT_TRUE(net.node(1).transport->admit_clients({other.public_key, net.keys(0).public_key}));
+  EXPECT_TRUE(net.run_until([&] {
+    revoked->send(1, question("admitted again"));
+    return testing::body(net.node(1).received.back().message) == "admitted again";
+  }));
+}
+
 TEST_P(Links, AnswersGoToARestartedClient) {
   net_.start_all();
   for (int round = 0; round < 3; ++round) {
