@@ -158,6 +158,12 @@ bool is_ready(ByteSpan frame) {
 
 }  // namespace
 
+asio::ip::address crowd_of(const asio::ip::address& address) {
+  const auto one = plain(address);
+  if (one.is_v4()) return one;
+  return asio::ip::network_v6(asio::ip::address_v6(one.to_v6().to_bytes()), 48).network();
+}
+
 /// One connection, from a party outside to ZeroMQ inside.
 class Visit : public std::enable_shared_from_this<Visit> {
  public:
@@ -166,6 +172,7 @@ class Visit : public std::enable_shared_from_this<Visit> {
         inner(outer.get_executor()),
         address(written(from)),
         network(network_of(plain(from.address()))),
+        crowd(crowd_of(from.address())),
         deadline_(outer.get_executor()) {}
   ~Visit() { leave(); }
 
@@ -197,6 +204,7 @@ class Visit : public std::enable_shared_from_this<Visit> {
   Unix::socket inner;  // leads to ZeroMQ
   const std::string address;
   const Network network;
+  const asio::ip::address crowd;
 
  private:
   WaitingRoom* room_ = nullptr;
@@ -209,7 +217,7 @@ std::string WaitingRoom::enter(Visit& visit) {
   if (static_cast<std::size_t>(of_one) >= of_one_)
     goes = oldest_of(visit.network);
   else if (visits_.size() >= most_)
-    goes = visits_.front();
+    goes = oldest_of_largest_crowd();
   visits_.push_back(&visit);
   if (!goes) return {};
   goes->close();
@@ -219,15 +227,22 @@ std::string WaitingRoom::enter(Visit& visit) {
 
 void WaitingRoom::leave(Visit& visit) { visits_.remove(&visit); }
 
-void WaitingRoom::close_oldest() {
+void WaitingRoom::close_one() {
   if (visits_.empty()) return;
-  Visit& oldest = *visits_.front();
-  oldest.close();
-  oldest.leave();
+  Visit& goes = *oldest_of_largest_crowd();
+  goes.close();
+  goes.leave();
 }
 
 Visit* WaitingRoom::oldest_of(const Network& network) const {
   return *std::ranges::find(visits_, network, &Visit::network);
+}
+
+Visit* WaitingRoom::oldest_of_largest_crowd() const {
+  std::map<asio::ip::address, std::size_t> sizes;
+  for (const Visit* visit : visits_) ++sizes[visit->crowd];
+  return *std::ranges::max_element(visits_, {},
+                                   [&](const Visit* visit) { return sizes[visit->crowd]; });
 }
 
 Gate::Gate(const std::string& endpoint, std::string inner, const KeyPair& keys,
@@ -275,7 +290,7 @@ Task<void> Gate::accept_all() {
     Tcp::endpoint from;
     Tcp::socket socket = co_await acceptor_.async_accept(from, into(error));
     if (error) {  // perhaps no descriptors are left
-      silent_.close_oldest();
+      silent_.close_one();
       pause.expires_after(kPause);
       co_await pause.async_wait(into(error));
     } else if (is_allowed(allowed_, from.address())) {

@@ -31,19 +31,27 @@ namespace s3oram {
 
 class Visit;
 
+/// Returns an address that stands for all those that one stranger easily has: an IPv4 address for
+/// itself, and the first address of its /48 for an IPv6 one, because providers give out whole /56
+/// and /48.
+asio::ip::address crowd_of(const asio::ip::address& address);
+
 /// Connections that are not admitted yet: at most `most` in all, and `most_of_one` from one
-/// network. A further one replaces the oldest, preferably one of its own network, so that strangers
-/// displace each other. One executor; not thread-safe.
+/// network. A further one replaces the oldest of its own network if that has its share already.
+/// Otherwise, in a full room, it replaces the oldest of the largest crowd. So a stranger with a few
+/// addresses displaces only itself. One executor; not thread-safe.
 class WaitingRoom {
  public:
   WaitingRoom(std::size_t most, std::size_t most_of_one) : most_(most), of_one_(most_of_one) {}
   /// Returns the address of the connection that was closed; empty if there was none.
   std::string enter(Visit& visit);
   void leave(Visit& visit);
-  void close_oldest();
+  /// Makes room in the same way as for a newcomer.
+  void close_one();
 
  private:
   Visit* oldest_of(const Network& network) const;
+  Visit* oldest_of_largest_crowd() const;
 
   const std::size_t most_, of_one_;
   std::list<Visit*> visits_;  // the oldest first

@@ -1,5 +1,7 @@
 // Tests the gate before a server's port: the addresses that it admits, and the frames that it
 // passes on.
+#include "oramcore/zmq/gate.h"
+
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -173,6 +175,51 @@ TEST_F(GateTest, ItsThreadsTakeNoSignals) {
     }
   }
   EXPECT_GE(seen, 5u);  // ZAP, the gate, and ZeroMQ's
+}
+
+TEST(WaitingRoom, OneStrangerHasOneCrowd) {
+  const auto crowd = [](const char* address) { return crowd_of(asio::ip::make_address(address)); };
+  EXPECT_EQ(crowd("2001:db8:1:2::3"), crowd("2001:db8:1:ff::4"));
+  EXPECT_NE(crowd("2001:db8:1::1"), crowd("2001:db8:2::1"));
+  EXPECT_NE(crowd("192.0.2.1"), crowd("192.0.2.2"));
+  EXPECT_EQ(crowd("::ffff:192.0.2.1"), crowd("192.0.2.1"));
+}
+
+// A stranger with three addresses fills the room many times over. One connection from elsewhere,
+// the oldest of all, stays: its 1 is fewer than the 5 of each of the others.
+TEST(WaitingRoom, StrangersDisplaceEachOther) {
+  GateLimits limits;
+  limits.silent = 16;
+  limits.silent_of_one = 8;
+  limits.patience = std::chrono::minutes(10);
+  const Gate gate("tcp://127.0.0.1:*", "unused", generate_key_pair(), {}, limits);
+  const auto port = static_cast<unsigned short>(
+      std::stoi(gate.endpoint().substr(gate.endpoint().rfind(':') + 1)));
+  asio::io_context io;
+  zmtp::Greeting greeting;
+  // The gate greets a connection once it is in the room, and whoever had to go is closed.
+  const auto visit = [&](const char* from) {
+    asio::ip::tcp::socket socket(io);
+    socket.open(asio::ip::tcp::v4());
+    socket.bind({asio::ip::make_address(from), 0});
+    socket.connect({asio::ip::address_v4::loopback(), port});
+    asio::read(socket, asio::buffer(greeting));
+    return socket;
+  };
+  const auto is_open = [](asio::ip::tcp::socket& socket) {
+    socket.non_blocking(true);
+    std::array<char, 1> byte{};
+    boost::system::error_code error;
+    socket.read_some(asio::buffer(byte), error);
+    return error == asio::error::would_block;
+  };
+  auto first = visit("127.0.0.1");
+  std::vector<asio::ip::tcp::socket> strangers;
+  for (int i = 0; i < 20; ++i)
+    for (const char* from : {"127.0.1.1", "127.0.1.2", "127.0.1.3"})
+      strangers.push_back(visit(from));
+  EXPECT_TRUE(is_open(first));
+  EXPECT_EQ(std::ranges::count_if(strangers, is_open), 15);
 }
 
 class ZapTest : public ::testing::Test {
