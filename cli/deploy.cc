@@ -43,11 +43,23 @@ std::string as_root(const std::string& command) {
   return "if [ \"$(id -u)\" = 0 ]; then " + command + "; else sudo -n " + command + "; fi\n";
 }
 
-Result<bool> has_program(const RemoteHost& host) {
-  S3O_ASSIGN(const auto said,
-             host.run("looking for s3oramfs-serverd at",
-                      std::string(kFindProgram) +
-                          "if s3oramfs-serverd --version > /dev/null 2>&1; then echo there; fi\n"));
+/// Returns whether the machine lacks nothing. Root's servers are units of the package's, without
+/// which a program that was copied is of no use. Errors: usage (such a unit is missing, and there
+/// is no package to install).
+Result<bool> has_program(const RemoteHost& host, const DeployOptions& options) {
+  S3O_ASSIGN(
+      const auto said,
+      host.run("looking for s3oramfs-serverd at",
+               std::string(kFindProgram) +
+                   "if [ \"$(id -u)\" = 0 ] && [ -d /run/systemd/system ] &&\n"
+                   "  ! systemctl cat s3oramfs-server@.service > /dev/null 2>&1\n"
+                   "then echo no unit\n"
+                   "elif s3oramfs-serverd --version > /dev/null 2>&1; then echo there; fi\n"));
+  if (said == "no unit\n" && options.package.empty())
+    return fail(Errc::usage,
+                "{}: the service s3oramfs-server@ is not installed there; give the package that "
+                "has it (--package FILE), or deploy as a user who is not root",
+                host.target());
   return said == "there\n";
 }
 
@@ -82,10 +94,17 @@ Status copy_program(const RemoteHost& host) {
   return {};
 }
 
-Status install(const RemoteHost& host, const DeployOptions& options) {
-  S3O_ASSIGN(const bool there, has_program(host));
-  if (there) return {};
-  return options.package.empty() ? copy_program(host) : install_package(host, options.package);
+/// Looks at every machine before it changes one.
+Status install(const std::vector<RemoteHost>& hosts, const DeployOptions& options) {
+  std::vector<const RemoteHost*> lacking;
+  for (const RemoteHost& host : hosts) {
+    S3O_ASSIGN(const bool there, has_program(host, options));
+    if (!there) lacking.push_back(&host);
+  }
+  for (const RemoteHost* host : lacking)
+    S3O_TRY(options.package.empty() ? copy_program(*host)
+                                    : install_package(*host, options.package));
+  return {};
 }
 
 /// Passes the invitation in the script, because any user of the machine can see a command line.
@@ -125,8 +144,8 @@ Result<std::vector<RemoteHost>> hosts_of(const DeployOptions& options) {
 
 /// Shows what would be done on other machines.
 Status show(const std::vector<RemoteHost>& hosts, const DeployOptions& options) {
+  S3O_TRY(install(hosts, options));
   for (std::size_t i = 0; i < hosts.size(); ++i) {
-    S3O_TRY(install(hosts[i], options));
     const Invitation shown{static_cast<Party>(i + 1),
                            static_cast<Party>(hosts.size()),
                            options.init.invited[i],
@@ -182,7 +201,7 @@ Status run_deploy(const Args& args) {
   for (const RemoteHost& host : hosts)
     options.init.invited.push_back(fmt::format("{}:{}", host.host(), options.port));
   if (options.dry_run) return show(hosts, options);
-  for (const RemoteHost& host : hosts) S3O_TRY(install(host, options));
+  S3O_TRY(install(hosts, options));
   options.init.patience.wait = kDeployWait;
   options.init.deliver = [&](const std::vector<Invitation>& invitations) -> Status {
     for (const Invitation& invitation : invitations)
