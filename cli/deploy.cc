@@ -203,9 +203,12 @@ Status run_deploy(const Args& args) {
   if (options.dry_run) return show(hosts, options);
   S3O_TRY(install(hosts, options));
   options.init.patience.wait = kDeployWait;
-  options.init.deliver = [&](const std::vector<Invitation>& invitations) -> Status {
-    for (const Invitation& invitation : invitations)
-      S3O_TRY(join(hosts[invitation.server - 1u], invitation, options));
+  options.init.delivers_again = true;
+  options.init.deliver = [&](const std::vector<Invitation>& missing,
+                             const std::vector<Invitation>& joined) -> Status {
+    for (const auto* invitations : {&joined, &missing})
+      for (const Invitation& invitation : *invitations)
+        S3O_TRY(join(hosts[invitation.server - 1u], invitation, options));
     return {};
   };
   return make_vault(options.init);

@@ -94,14 +94,16 @@ class JoinLinks {
   std::unique_ptr<Rpc> rpc_;
 };
 
-std::vector<Party> missing_in(const Vault& vault) {
+/// Returns the servers that have joined, or those that have not.
+std::vector<Party> servers_of(const Vault& vault, bool joined) {
   const VaultConfig& config = vault.config();
-  std::vector<Party> missing;
+  std::vector<Party> found;
   for (Party number = 1; number <= config.servers.size(); ++number)
-    if (config.servers[number - 1u].key == unknown_key(config.volume, number))
-      missing.push_back(number);
-  return missing;
+    if ((config.servers[number - 1u].key != unknown_key(config.volume, number)) == joined)
+      found.push_back(number);
+  return found;
 }
+std::vector<Party> missing_in(const Vault& vault) { return servers_of(vault, false); }
 
 std::vector<Invitation> invitations_to(const std::vector<Party>& servers, const Vault& vault,
                                        const KeyPair& client) {
@@ -160,7 +162,8 @@ Status gather_servers(Vault& vault, const VaultKeys& keys, const Patience& patie
                       const Deliver& deliver) {
   using std::chrono::seconds, std::chrono::steady_clock;
   std::vector<Party> missing = missing_in(vault);
-  if (!missing.empty()) S3O_TRY(deliver(invitations_to(missing, vault, keys.curve)));
+  S3O_TRY(deliver(invitations_to(missing, vault, keys.curve),
+                  invitations_to(servers_of(vault, true), vault, keys.curve)));
   S3O_ASSIGN(const auto links, JoinLinks::open(vault, keys));
   const auto start = steady_clock::now();
   const bool for_ever = patience.wait < 0 && at_terminal();
@@ -178,6 +181,10 @@ Status gather_servers(Vault& vault, const VaultKeys& keys, const Patience& patie
     progress.update(names_of(missing, vault));
   }
   return tell_all(*links, vault);
+}
+
+Status deliver_again(const Vault& vault, const VaultKeys& keys, const Deliver& deliver) {
+  return deliver({}, invitations_to(servers_of(vault, true), vault, keys.curve));
 }
 
 }  // namespace s3oram

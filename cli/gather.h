@@ -11,8 +11,10 @@
 
 namespace s3oram {
 
-/// Hands out the invitations of the servers that have not answered yet.
-using Deliver = std::function<Status(const std::vector<Invitation>& invitations)>;
+/// Hands out the invitations of the servers that have not answered yet. Those of the servers that
+/// have joined are for someone who can start these servers again: they are worth nothing else.
+using Deliver = std::function<Status(const std::vector<Invitation>& missing,
+                                     const std::vector<Invitation>& joined)>;
 
 /// Returns what a vault stores in place of an invited server's key until the server has told it. No
 /// one has a secret key for it.
@@ -23,5 +25,8 @@ PublicKey unknown_key(const VolumeId& volume, Party server);
 /// have joined within the time that `patience` allows), and those of `deliver`.
 Status gather_servers(Vault& vault, const VaultKeys& keys, const Patience& patience,
                       const Deliver& deliver);
+
+/// Hands out the invitations of a vault whose servers have all joined.
+Status deliver_again(const Vault& vault, const VaultKeys& keys, const Deliver& deliver);
 
 }  // namespace s3oram

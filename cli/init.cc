@@ -235,14 +235,17 @@ bool same_numbers(const InitOptions& options, const VolumeParams& found, const V
   return choice && choice->params == found;
 }
 
-/// Returns whether both describe the same vault. Invited servers tell their keys only later, so
-/// their keys are not compared.
-bool same_request(const InitOptions& options, const VaultConfig& found, const VaultConfig& now) {
+/// Invited servers tell their keys only later, so their keys are not compared.
+bool same_servers(const InitOptions& options, const VaultConfig& found, const VaultConfig& now) {
   const auto same_server = [&](const ServerAddress& one, const ServerAddress& other) {
     return options.invites() ? one.host_port == other.host_port : one == other;
   };
-  return same_numbers(options, found.params, now.params) && found.local == now.local &&
-         std::ranges::equal(found.servers, now.servers, same_server);
+  return found.local == now.local && std::ranges::equal(found.servers, now.servers, same_server);
+}
+
+/// Returns whether both describe the same vault.
+bool same_request(const InitOptions& options, const VaultConfig& found, const VaultConfig& now) {
+  return same_numbers(options, found.params, now.params) && same_servers(options, found, now);
 }
 
 }  // namespace
@@ -313,10 +316,11 @@ class Unfinished {
   static Result<Unfinished> resume(const InitOptions& options, const VaultConfig& config,
                                    Result<Vault>& found) {
     if (!found) return fail(found.error().code, "{}; it is not overwritten", found.error().message);
-    if (found->config().ready)
+    if (found->config().ready &&
+        !(options.delivers_again && same_servers(options, found->config(), config)))
       return fail(Errc::exists, "{} already holds a vault, and is not overwritten",
                   options.vault.string());
-    if (!same_request(options, found->config(), config))
+    if (!found->config().ready && !same_request(options, found->config(), config))
       return fail(Errc::exists,
                   "{} holds an unfinished vault with other servers or sizes; run init as before, "
                   "or remove it",
@@ -483,10 +487,24 @@ Status run_init(const Args& args) {
   return make_vault(options);
 }
 
+namespace {
+
+/// Needs no lock, because it changes nothing in the vault, which may be mounted.
+Status deliver_made(const InitOptions& options, Unfinished& made) {
+  S3O_ASSIGN(const auto keys, made.vault.unlock(made.credential.get()));
+  S3O_TRY(deliver_again(made.vault, keys, options.deliver));
+  std::cout << made.vault.directory().string()
+            << " is made already. Servers that had stopped were started again.\n";
+  return {};
+}
+
+}  // namespace
+
 Status make_vault(InitOptions& options) {
   S3O_ASSIGN(auto choice, choose_numbers(options));
   S3O_TRY(VaultPlace::check_new(options.vault));
   S3O_ASSIGN(auto making, Unfinished::start(options, choice.params));
+  if (making.vault.config().ready) return deliver_made(options, making);
   if (Status locked = making.vault.lock(); !locked) {
     making.keep();  // a later init continues with it
     return locked;

@@ -22,6 +22,7 @@ struct InitOptions {
   std::vector<std::string> servers;  // HOST:PORT,KEY
   std::vector<std::string> invited;  // HOST:PORT, instead of `servers`
   Deliver deliver;                   // hands the invitations out
+  bool delivers_again = false;       // even if the vault is made already
   std::string scheme;                // if empty, chosen by the number of servers
   unsigned local_servers = 0;        // if 0, as many as the scheme needs
   std::uint64_t expect = std::uint64_t{8} << 30;

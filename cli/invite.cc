@@ -60,8 +60,8 @@ Status run_invite(const Args& args) {
   if (!parsed) return {};
   S3O_TRY(check_addresses(options.invited));
   if (qr) S3O_TRY(check_qr("--qr"));
-  options.deliver = [qr](const std::vector<Invitation>& invitations) {
-    return show(invitations, qr);
+  options.deliver = [qr](const std::vector<Invitation>& missing, const std::vector<Invitation>&) {
+    return missing.empty() ? Status{} : show(missing, qr);
   };
   return make_vault(options);
 }

@@ -2,6 +2,7 @@
 #include "serverd/join.h"
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -176,21 +177,61 @@ Status start_alone(const Path& program, const Places& places) {
   ::_exit(127);
 }
 
+Result<std::string> own_name() {
+  errno = 0;
+  const passwd* user = ::getpwuid(::geteuid());
+  if (user) return std::string(user->pw_name);
+  if (errno != 0) return system_failure(errno, "the name of user {}", ::geteuid());
+  return fail(Errc::failed, "user {} has no name on this machine", ::geteuid());
+}
+
+/// loginctl fails for a user who is neither logged in nor lingers, and its complaint is not shown.
+bool lingers(const std::string& user) {
+  constexpr std::size_t kMostSaid = 100;
+  const auto end =
+      run_program({"sh", "-c", "exec loginctl show-user --property=Linger \"$1\" 2>&1", "sh", user},
+                  STDOUT_FILENO, kMostSaid);
+  static constexpr std::string_view kYes = "Linger=yes\n";
+  return end && end->succeeded() && std::ranges::equal(end->said, kYes);
+}
+
+/// Lets the user's services run while the user is not logged in. Without this, systemd stops them
+/// some seconds after the last session ends. Users may usually decide that for themselves.
+Status stay_after_logout() {
+  S3O_ASSIGN(const auto user, own_name());
+  if (lingers(user)) return {};
+  constexpr std::size_t kMostSaid = 4096;
+  // What they say is read and dropped: only what loginctl shows afterwards counts.
+  (void)run_program({"loginctl", "--no-ask-password", "enable-linger", user}, STDERR_FILENO,
+                    kMostSaid);
+  if (lingers(user)) return {};
+  (void)run_program({"sudo", "-n", "loginctl", "enable-linger", user}, STDERR_FILENO, kMostSaid);
+  if (lingers(user)) return {};
+  return fail(Errc::failed,
+              "the server would stop when {0} logs out, and never start with the machine; have an "
+              "administrator run 'loginctl enable-linger {0}' here, and then run this again",
+              user);
+}
+
+/// Returns whether a unit of the user's own, which join has written or will write, runs the server.
+bool is_users_unit(const Places& places) { return has_systemd() && !places.unit.empty(); }
+
 Status start(const JoinOptions& options, const Places& places, std::ostream& out) {
   S3O_ASSIGN(const auto program, own_program());
+  std::error_code unknown;
+  if (is_users_unit(places) && (!is_running(places.store) || fs::exists(places.unit, unknown)))
+    S3O_TRY(stay_after_logout());
   if (is_running(places.store)) {
     out << "The server is already running.\n";
     return {};
   }
   if (has_systemd() && !places.unit_name.empty()) {
-    if (!places.unit.empty()) {
+    if (is_users_unit(places)) {
       S3O_TRY(make_file(places.unit, unit_text(program, places)));
       S3O_TRY(systemctl({"daemon-reload"}));
     }
     S3O_TRY(systemctl({"enable", "--now", places.unit_name}));
     out << "The server is running, as the service " << places.unit_name << ".\n";
-    if (!is_root())
-      out << "To keep it running while you are not logged in: loginctl enable-linger\n";
     return {};
   }
   if (options.start) {

@@ -19,7 +19,8 @@ struct JoinOptions {
 };
 
 /// Creates the store, the server's key, the configuration and the unit, starts the server, and says
-/// what to compare by telephone. Keeps existing files, so it can be run again. Errors: usage (not
+/// what to compare by telephone. Keeps existing files, so it can be run again. A unit of an
+/// ordinary user is started only if it will stay after the user has logged out. Errors: usage (not
 /// an invitation), exists (the store belongs to another client), failed.
 Status join(const JoinOptions& options, std::ostream& out);
 

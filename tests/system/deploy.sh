@@ -72,8 +72,14 @@ for n in 0 1 2; do
   pgrep -u "${users[n]}" -f "s3oramfs-serverd --config $store/server.conf" > /dev/null || fail "no server of ${users[n]}"
 done
 
-step "again: everything exists already"
-expect 19 "already holds a vault" deploy "$vault" "${targets[@]}"
+step "again: everything exists already, and a server has stopped"
+for pid in $(pgrep -u "${users[1]}" -f s3oramfs-serverd); do kill "$pid"; done
+deploy "$vault" "${targets[@]}" > "$work/again"
+grep -q "made already" "$work/again" || fail "it says: $(< "$work/again")"
+s3oramfs mount "$vault" "$mount"
+[[ $(< "$mount/file") == hello ]] || fail "the file is gone"
+s3oramfs umount "$mount"
+expect 19 "already holds a vault" deploy "$vault" "${targets[@]:1}" "${targets[0]}"
 
 step "again, after it was cut short"
 other=$work/other

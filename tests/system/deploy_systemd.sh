@@ -95,3 +95,28 @@ echo "no package" > "$work/server.deb"
 expect 1 "installing the package at $root" deploy --package "$work/server.deb" "$vault" "$root"
 grep -q "^install .*\.deb" "$state/installed" || fail "the package was not installed"
 rm -f /tmp/s3oramfs-server.deb "$fake/apt-get"
+
+step "users who may not linger"
+expect 1 "loginctl enable-linger ${users[0]}" deploy "$vault" "${targets[@]}"
+! server_of "${users[0]}" || fail "a server runs that systemd will stop"
+
+step "one who may by sudo"
+touch "$state/sudo" # for once
+expect 1 "loginctl enable-linger ${users[1]}" deploy "$vault" "${targets[@]}"
+[[ -e $state/linger-${users[0]} ]] || fail "${users[0]} does not linger"
+
+step "users who may by themselves; the vault is begun already"
+touch "$state/self"
+deploy "$vault" "${targets[@]}"
+for user in "${users[@]}"; do
+  [[ -e $state/linger-$user ]] || fail "$user does not linger"
+  server_of "$user" || fail "no server of $user runs"
+done
+
+step "again: a server that has stopped starts"
+pkill -u "${users[2]}" -f s3oramfs-serverd
+wait_until "the server is gone" stopped "${users[2]}"
+deploy "$vault" "${targets[@]}" > "$work/again"
+grep -q "made already" "$work/again" || fail "it says: $(< "$work/again")"
+wait_until "the server runs again" server_of "${users[2]}"
+expect 19 "already holds a vault" deploy "$vault" "${targets[@]:1}" "${targets[0]}"
