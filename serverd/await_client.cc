@@ -34,9 +34,9 @@ Result<std::vector<PeerAddress>> servers_of(const PeersRequest& request,
   std::set<Party> numbers;
   std::set<PublicKey> keys;
   for (const ByteSpan& text : request.servers) {
-    S3O_ASSIGN(auto server, parse_peer(std::string(text.begin(), text.end())));
-    if (!server.key || !numbers.insert(server.party).second || !keys.insert(*server.key).second)
-      return fail(Errc::bad_request, "a server lacks its key, or is listed twice");
+    S3O_ASSIGN(auto server, parse_told_peer(std::string(text.begin(), text.end())));
+    if (!numbers.insert(server.party).second || !keys.insert(*server.key).second)
+      return fail(Errc::bad_request, "a server is listed twice");
     if ((server.party == invitation.server) != (*server.key == own))
       return fail(Errc::bad_request, "server {} should have the key {}, but has {}",
                   invitation.server, to_text(own), to_text(*server.key));

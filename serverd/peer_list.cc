@@ -27,9 +27,8 @@ Result<std::vector<PeerAddress>> with(std::vector<PeerAddress> all, const PeerAd
 }  // namespace
 
 Status PeerList::take(const std::string& text) {
-  S3O_ASSIGN(const auto peer, parse_peer(text));
-  if (!peer.key || peer.party == self_)
-    return fail(Errc::usage, "{}: name another server, with its key", text);
+  S3O_ASSIGN(const auto peer, parse_told_peer(text));
+  if (peer.party == self_) return fail(Errc::usage, "{}: name another server", text);
   for (const std::string& option : options_.peers)
     if (const auto given = parse_peer(option); given && given->party == peer.party)
       return fail(Errc::usage,

@@ -199,8 +199,8 @@ Result<PeerAddress> parse_peer(const std::string& text) {
   const auto [stop, error] = std::from_chars(begin, end, number);
   if (equals == std::string::npos || error != std::errc() || stop != end || number < 1 ||
       number > kLastServer)
-    return fail(Errc::usage, "server '{}': write N=HOST:PORT,KEY with N from 1 to {}", text,
-                kLastServer);
+    return fail(Errc::usage, "server '{}': write N=HOST:PORT,KEY with N from 1 to {}",
+                printable(text), kLastServer);
   PeerAddress peer;
   peer.party = static_cast<Party>(number);
   const auto rest = text.substr(equals + 1);
@@ -212,6 +212,13 @@ Result<PeerAddress> parse_peer(const std::string& text) {
     if (!key) return fail(Errc::usage, "server {}: {}", number, key.error().message);
     peer.key = *key;
   }
+  return peer;
+}
+
+Result<PeerAddress> parse_told_peer(const std::string& text) {
+  S3O_ASSIGN(auto peer, parse_peer(text));
+  if (!peer.key || !is_tcp(peer.endpoint))
+    return fail(Errc::usage, "server '{}': write N=HOST:PORT,KEY", printable(text));
   return peer;
 }
 

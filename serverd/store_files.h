@@ -52,6 +52,9 @@ Status remove_client(const Path& store, const PublicKey& key);
 
 /// Parses "N=ENDPOINT[,KEY]", with the endpoint as parse_endpoint() takes it. Errors: usage.
 Result<PeerAddress> parse_peer(const std::string& text);
+/// Does the same for what a client sends. Refuses a server without a key and a path of a unix
+/// socket, because a client has no business with the sockets of the server's machine.
+Result<PeerAddress> parse_told_peer(const std::string& text);
 std::string to_text(const PeerAddress& peer);
 /// Returns an empty list if there is no such file.
 Result<std::vector<PeerAddress>> read_peers(const Path& store);

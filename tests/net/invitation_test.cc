@@ -39,7 +39,7 @@ TEST(Invitation, AMissingOrChangedLetterIsNoticed) {
   }
 }
 
-TEST(Invitation, RefusesNumbersThatNoVolumeHas) {
+TEST(Invitation, RefusesNumbersAndAddressesThatNoVolumeHas) {
   Invitation invitation = sample();
   invitation.server = 4;
   EXPECT_FALSE(parse_invitation(to_text(invitation)));
@@ -47,8 +47,12 @@ TEST(Invitation, RefusesNumbersThatNoVolumeHas) {
   invitation.server = 0;
   EXPECT_FALSE(parse_invitation(to_text(invitation)));
   invitation = sample();
-  invitation.host_port = "no port";
-  EXPECT_FALSE(parse_invitation(to_text(invitation)));
+  for (const char* address : {"no port", "[\x1b[8m]:5760", "[a\nb]:5760",
+                              "[\x9b"
+                              "8m]:5760"}) {
+    invitation.host_port = address;
+    EXPECT_FALSE(parse_invitation(to_text(invitation)));
+  }
 }
 
 TEST(Invitation, LinksDifferByClientAndServer) {

@@ -219,6 +219,16 @@ TEST_F(Store, BadPeersAreRefusedAndLeaveTheOldOnes) {
   EXPECT_EQ(text("peers"), before);
 }
 
+TEST_F(Store, AClientMayNotNameUnixSockets) {
+  const std::string key = new_key();
+  EXPECT_TRUE(parse_peer("2=ipc://2.sock"));
+  EXPECT_TRUE(parse_told_peer("2=b.example:5760," + key));
+  EXPECT_TRUE(parse_told_peer("2=[2001:db8::1]:5760," + key));
+  for (const std::string& bad :
+       {std::string("2=b.example:5760"), "2=ipc:///run/docker.sock," + key, "2=[\n]:1," + key})
+    EXPECT_FALSE(parse_told_peer(bad)) << bad;
+}
+
 TEST_F(Store, OnlyOneServerMayLockIt) {
   make_key();
   {
