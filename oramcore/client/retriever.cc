@@ -119,7 +119,10 @@ Task<Result<Retriever::PathAnswer>> Retriever::inner_product(WriteNumber write_n
     if (found && contents == state_.contents.changed && state_.contents.zeroing == 0)
       co_return PathAnswer{std::move(*found), on_path, position.version};
     if (state_.dead) co_return fail(*state_.dead);
-    if (found) continue;  // some servers may have used old shares
+    if (found) {  // some servers may have used old shares
+      if (state_.contents.zeroing > 0) co_await turn_.await_end();
+      continue;
+    }
     if (found.error().code == Errc::former_view) {
       // A server that was restarted holds only the newest tree version.
       while (!state_.dead && state_.versions.read.tree_version != state_.tree.tree_version)

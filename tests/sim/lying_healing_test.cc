@@ -212,6 +212,29 @@ TEST_P(LyingHealing, APowerCutWhileSharesAreRefreshedLosesNothing) {
   }
 }
 
+// One server does not write what it is sent to heal a slot. Accesses wait, because their answers
+// may be computed with old shares and new ones; the servers are not asked meanwhile.
+TEST_P(LyingHealing, WhoDoesNotWriteItsShareCausesNoFloodOfQuestions) {
+  if (!client_heals()) return;  // the servers send each other their parts
+  const std::vector<SlotAddress> slots = sound_slots();
+  unsigned refused = 0, asked = 0;
+  Liar liar(cluster_, 2, [&](const Bytes& answer) -> std::optional<Bytes> {
+    if (type_of(answer) == MessageType::damage && refused == 0) return damage(answer, slots);
+    if (type_of(answer) != MessageType::heal_slot || refused == 30) return {};
+    ++refused;
+    return refusal(answer, Errc::failed);
+  });
+  cluster_.network.observer = [&](Party from, Party, const Bytes& message) {
+    asked += refused > 0 && from == kClient && type_of(message) == MessageType::retrieve;
+  };
+  ASSERT_NO_FATAL_FAILURE(evict());
+  cluster_.network.observer = {};
+  EXPECT_EQ(refused, 30u);
+  EXPECT_LT(asked, 10 * kBlocks * cluster_.servers());
+  ASSERT_NO_FATAL_FAILURE(liar.expect_no_harm());
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
 // The server reports more damage than an honest one does in one answer, so that the client would be
 // busy with it for long.
 TEST_P(LyingHealing, MoreDamageThanAServerReportsAtATimeIsNotBelieved) {
