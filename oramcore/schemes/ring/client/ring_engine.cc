@@ -72,7 +72,7 @@ Task<Status> RingEngine::close(bool with_commit) {
   if (with_commit && ring_.dead) {
     status = fail(*ring_.dead);
   } else if (with_commit && turns_.is_open()) {
-    co_await top_sync_.sync();
+    co_await top_sync_.sync_alone();
     status = co_await committer_.commit();
   }
   if (!ring_.dead) ring_.dead = Error{Errc::shutting_down, "the volume is being closed"};

@@ -20,6 +20,10 @@ Task<void> TopSync::sync() {
   ring_.changed.notify_all();
 }
 
+Task<void> TopSync::sync_alone() {
+  if (!syncing_ && !doubt_.failure()) co_await sync();
+}
+
 /// Writes again what a failed sync may have lost. Returns whether it is all in the cache.
 Task<bool> TopSync::write_doubtful_again() {
   const RingTree& tree = ring_.tree;

@@ -20,6 +20,9 @@ class TopSync {
   /// Syncs the cache; the next commit records that everything acknowledged now is durable in it.
   /// After a failed sync that is no longer so, and the volume goes on with the log.
   Task<void> sync();
+  /// Syncs the cache unless that may need the server, which may be away for good. Otherwise the
+  /// next mount reads more of the log.
+  Task<void> sync_alone();
   /// Returns why top.cache cannot be written or synced; or an empty string.
   std::string trouble() const;
 

@@ -132,6 +132,21 @@ TEST_F(RingCacheSyncs, AreNotNeeded) {
   expect_all();
 }
 
+// What such a sync may have lost would be read from the server's log, and the server is away.
+TEST_F(RingCacheSyncs, ThatFailedHoldNoUnmountUp) {
+  even = odd = false;
+  write(params.evict_every);
+  EXPECT_NE(trouble(), "");
+  even = odd = true;
+  ASSERT_GOOD(world.stop_server());
+  const Duration begun = world.clock.now();
+  ASSERT_GOOD(world.close_client());
+  EXPECT_LT(world.clock.now() - begun, std::chrono::seconds(30));
+  world.start_server();
+  ASSERT_GOOD(world.open_client());
+  expect_all();
+}
+
 // Every second one fails, and each success covers only what was written again.
 TEST_F(RingCacheSyncs, ThatFailNowAndThenLoseNothing) {
   odd = false;
