@@ -22,8 +22,8 @@ Task<Result<std::vector<Party>>> Replacer::replace(VolumeEngine::Replacement rep
   if (state_.in_step.may_shrink()) {
     S3O_CO_TRY(co_await attendance_.replace(server, replacement.exchange));
   } else {
-    state_.servers.expect_empty(server, [this](Party empty) { return reenrol(empty); });
     S3O_CO_TRY(replacement.exchange());
+    state_.servers.expect_empty(server, [this](Party empty) { return reenrol(empty); });
   }
   Bytes others;
   for (Party other = 1; other <= state_.servers.count(); ++other)
