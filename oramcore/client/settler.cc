@@ -112,7 +112,10 @@ Task<Result<std::optional<Bytes>>> Settler::settle(SlotAddress at, const Bytes& 
       continue;
     }
     slots_.healed(server, at);
-    changed = true;
+    // Nobody computes with what a server holds that only follows. If its slots counted, one that
+    // lies about them could have attempts and answers thrown away for as long as it catches up.
+    const Standing standing = state_.in_step.of(server);
+    changed = changed || standing == Standing::in_step || standing == Standing::leaving;
   }
   state_.contents.changed += changed;
   co_return std::optional(agreement->share_of(0));

@@ -279,6 +279,43 @@ TEST_P(AwayOfThree, OneThatIsBackCountsWhenItLacksNothing) {
   check_contents();
 }
 
+// A server that catches up shows wrong copies again and again, each of which is settled. Nobody
+// computes with its slots, so nothing that the others do is thrown away because of that.
+TEST_P(AwayOfThree, AServerThatCatchesUpAndLiesMakesNothingBeDoneTwice) {
+  constexpr Party kLiar = 3;
+  ASSERT_NO_FATAL_FAILURE(fill());
+  settle_evictions();
+  go_away(kLiar, Absence::wiped);
+  ASSERT_NO_FATAL_FAILURE(await([&] { return standing(kLiar) == Standing::away; }));
+  come_back(kLiar);
+  unsigned lies = 0;
+  std::uint64_t asked = 0;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    const auto type = static_cast<MessageType>(message[2]);
+    asked += from == kClient && to == 1 && is_question(message) && type == MessageType::retrieve;
+    const bool shows = type == MessageType::digests || type == MessageType::read_slot;
+    if (from != kLiar || to != kClient || !is_answer(message) || message[4] != 0 || !shows ||
+        message.size() < Rpc::kHeaderSize + 60)
+      return true;
+    Bytes lie = message;
+    lie.back() ^= 1;
+    lies += type == MessageType::read_slot;
+    cluster_.network.deliver(from, to, lie);
+    return false;
+  };
+  ASSERT_NO_FATAL_FAILURE(await([&] { return standing(kLiar) == Standing::following; }));
+  const std::uint64_t accesses = cluster_.engine().status().accesses, before = asked;
+  work();
+  cluster_.settle();
+  const std::uint64_t done = cluster_.engine().status().accesses - accesses;
+  EXPECT_GT(lies, 0u);
+  EXPECT_GT(done, 0u);
+  EXPECT_EQ(asked - before, done) << lies << " lies";
+  cluster_.network.filter = {};
+  ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
+  expect_equal_replicas();
+}
+
 // The server answers, but its disk does not do its work. Once the server says so, nobody waits for
 // it.
 TEST_P(AwayOfThree, OneWhoseDiskHangsIsLeftOut) {
