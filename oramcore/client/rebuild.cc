@@ -282,11 +282,10 @@ Status Rebuild::with_those_away(Status status, const Stand& stand) const {
   for (const auto& [server, answer] : stand)
     each += fmt::format("{}server {} has seen {} evictions", each.empty() ? "" : ", ", server,
                         answer.tree_version);
-  return fail(Errc::servers_disagree,
+  return fail(Errc::unreachable,
               "too few servers have the newest state ({}): one that has seen fewer is behind or an "
-              "old copy, or one that has seen more is faulty or lies. Start {}, and restore again. "
-              "({})",
-              each, names_of(left_out()), status.error().message);
+              "old copy, or one that has seen more is faulty or lies. Start {}, and restore again",
+              each, names_of(left_out()));
 }
 
 /// Rolls back the servers that are ahead. This comes first, because the others can say which
