@@ -161,6 +161,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   s3oram::open_standard_streams();
   s3oram::settle_limits();
+  s3oram::forbid_core_dumps();  // a core would hold the server's key
   s3oram::keep_freed_memory(s3oram::usable_memory());
   s3oram::share_freed_memory();
   try {

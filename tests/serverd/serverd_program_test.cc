@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,6 +114,23 @@ TEST_F(Program, ADamagedListIsShownPrintably) {
   EXPECT_NE(listed.err.find("peers: line 1: "), std::string::npos) << listed.err;
   EXPECT_EQ(listed.err.find('\x1b'), std::string::npos) << listed.err;
   EXPECT_EQ(listed.err.find('\0'), std::string::npos) << listed.err;
+}
+
+// A core would hold the server's key.
+TEST_F(Program, DumpsNoCore) {
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_CORE, &limit), 0);
+  if (limit.rlim_max == 0) GTEST_SKIP() << "core dumps are forbidden here already";
+  const rlimit allowed{limit.rlim_max, limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_CORE, &allowed), 0);
+  keygen("store");
+  RunningServer server("--store store --index 1 --listen 127.0.0.1:*");
+  rlimit found{1, 1};
+  EXPECT_EQ(::prlimit(server.pid(), RLIMIT_CORE, nullptr, &found), 0);
+  EXPECT_EQ(found.rlim_cur, 0u);
+  EXPECT_EQ(found.rlim_max, 0u);
+  EXPECT_EQ(server.stop(), 0);
+  EXPECT_EQ(::setrlimit(RLIMIT_CORE, &limit), 0);
 }
 
 // The kernel may still write for a server that was killed.
