@@ -82,7 +82,7 @@ Result<std::unique_ptr<VolumeEngine>> TreeKind::engine(const ClientVolume& volum
 
 std::vector<std::string> TreeKind::tables() const {
   return {"tree",       "positions",  "stash",    "sessions", "buckets", "rewritten", "intents",
-          "unreadable", "maintained", "left_out", "owner",    "marks",   "repairs"};
+          "unreadable", "maintained", "left_out", "owner",    "marks",   "repairs",   "refreshes"};
 }
 
 std::unique_ptr<StateReport> TreeKind::check(Database& database, const VolumeParams& params) const {
