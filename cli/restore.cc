@@ -50,8 +50,7 @@ Result<bool> parse_options(const Args& args, RestoreOptions& options) {
   app.add_flag("--force", options.force, "Even if vault.db exists; a copy of it is kept");
   app.add_flag("--rewrite-first", options.rewrite_first,
                "One server: do not trust its records; slower");
-  app.add_flag("--accept-older", options.accept_older,
-               "Even if what is lost has older contents: names, or blocks that move");
+  app.add_flag("--accept-older", options.accept_older, "Even if what is lost has older contents");
   app.add_flag("--moved", options.moved, "The migration has ended, or its old servers are gone");
   add_timeout(app, options.timeout);
   options.credential.add_to(app);

@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 // A daemon whose mount is gone first closes its socket, and then the vault.
 constexpr auto kCloses = 5s;
-constexpr auto kPoll = 20ms;
+constexpr auto kLookAgain = 20ms;
 
 ordered_json describe(const Vault& vault, bool mounted_here) {
   const VaultConfig& config = vault.config();
@@ -84,13 +84,13 @@ Result<nlohmann::json> ask_for_status(const Vault& vault, bool listed) {
     const bool may_change =
         !answer && answer.error().code == Errc::not_mounted && !listed && is_held(vault);
     if (!may_change || std::chrono::steady_clock::now() >= limit) return answer;
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(kLookAgain);
   }
 }
 
 /// Returns the error for a vault that is not mounted, and that a process holds.
 Status fail_as_held(Vault& vault) {
-  const Status held = vault.lock();
+  Status held = vault.lock();
   if (held || held.error().code != Errc::vault_in_use) return held;  // it has just been left
   return fail(Errc::vault_in_use,
               "{}, but not mounted: a daemon still closes it or is about to mount it, or a command "

@@ -159,7 +159,7 @@ bool is_ready(ByteSpan frame) {
 }  // namespace
 
 asio::ip::address crowd_of(const asio::ip::address& address) {
-  const auto one = plain(address);
+  auto one = plain(address);
   if (one.is_v4()) return one;
   return asio::ip::network_v6(asio::ip::address_v6(one.to_v6().to_bytes()), 48).network();
 }
