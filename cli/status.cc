@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 // A daemon whose mount is gone first closes its socket, and then the vault.
 constexpr auto kCloses = 5s;
-constexpr auto kLookAgain = 20ms;
+constexpr auto kStatusAgain = 20ms;
 
 ordered_json describe(const Vault& vault, bool mounted_here) {
   const VaultConfig& config = vault.config();
@@ -84,7 +84,7 @@ Result<nlohmann::json> ask_for_status(const Vault& vault, bool listed) {
     const bool may_change =
         !answer && answer.error().code == Errc::not_mounted && !listed && is_held(vault);
     if (!may_change || std::chrono::steady_clock::now() >= limit) return answer;
-    std::this_thread::sleep_for(kLookAgain);
+    std::this_thread::sleep_for(kStatusAgain);
   }
 }
 
