@@ -197,7 +197,7 @@ TEST(WaitingRoom, StrangersDisplaceEachOther) {
       std::stoi(gate.endpoint().substr(gate.endpoint().rfind(':') + 1)));
   asio::io_context io;
   zmtp::Greeting greeting;
-  // The gate greets a connection once it is in the room, and whoever had to go is closed.
+  // The gate greets a connection once it is in the room, and the one that had to go is closed.
   const auto visit = [&](const char* from) {
     asio::ip::tcp::socket socket(io);
     socket.open(asio::ip::tcp::v4());

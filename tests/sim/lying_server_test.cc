@@ -318,7 +318,7 @@ TEST_P(LyingServer, OneServerCannotEndASession) {
   go_on();
 }
 
-// As after a restore elsewhere: whoever says it first is honest, too.
+// As after a restore elsewhere: the server that says it first is honest, too.
 TEST_P(LyingServer, NobodyIsCalledALiarIfTheOthersSayTheSame) {
   tell_the_truth();
   std::vector<Errc> codes{Errc::fenced};

@@ -19,6 +19,15 @@ class BackupTest : public FileSystemFixture {
     options.back_up_every = std::chrono::hours(1);
     FileSystemFixture::SetUp();
   }
+  /// From now on, the device's disk has room for this many blocks.
+  void mount_with_room_for(std::uint64_t blocks) {
+    unmount();
+    options.cache.free_bytes = [this, blocks] {
+      const std::uint64_t used = device->mapped().size();
+      return used < blocks ? (blocks - used) * kTestBlock : 0;
+    };
+    mount();
+  }
   void back_up() {
     const auto outcome = fs->back_up();
     ASSERT_TRUE(outcome) << std::strerror(outcome.error());
@@ -267,12 +276,7 @@ TEST_F(BackupTest, WhatIsHeldComesFreeWithTheNextOne) {
 }
 
 TEST_F(BackupTest, WhatIsHeldComesFreeWhenThereIsNeed) {
-  unmount();
-  options.cache.free_bytes = [this] {
-    const std::uint64_t used = device->mapped().size();
-    return used < 60 ? (60 - used) * kTestBlock : 0;
-  };
-  mount();
+  mount_with_room_for(60);
   write_file("first", pattern(35 * kTestBlock));
   ASSERT_TRUE(fs->sync_all());
   back_up();
@@ -291,12 +295,7 @@ TEST_F(BackupTest, WhatIsHeldComesFreeWhenThereIsNeed) {
 
 // While tables are damaged, no backup is made. Writes must not wait for one.
 TEST_F(BackupTest, RoomThatNoBackupCanReleaseIsNotWaitedFor) {
-  unmount();
-  options.cache.free_bytes = [this] {
-    const std::uint64_t used = device->mapped().size();
-    return used < 60 ? (60 - used) * kTestBlock : 0;
-  };
-  mount();
+  mount_with_room_for(60);
   write_file("first", pattern(35 * kTestBlock));
   ASSERT_TRUE(fs->set_xattr(create("kept"), "user.note", "kept", 0));
   write_file("second", "");
